@@ -1,0 +1,1 @@
+"""kai_jax: an exact, tensor-based batch scheduler for GPU clusters."""

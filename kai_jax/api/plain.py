@@ -1,0 +1,60 @@
+"""Plain values (dicts, lists, strings, numbers) as read from YAML and JSON, before they become typed objects."""
+
+import re
+from typing import Any
+
+import msgspec
+import yaml
+
+
+class InputError(ValueError):
+    """Input that cannot be read, with a message for the one who wrote it."""
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as Kubernetes reads it: timestamps stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+_LOCATION = re.compile(r"^(.*) - at `(?:key in )?\$\.?(.*)`$", re.DOTALL)
+
+
+def load_yaml(content: bytes) -> list[Any]:
+    """All documents of a YAML stream. Raises InputError with a message on one line."""
+    try:
+        return list(yaml.load_all(content, Loader=_Loader))  # noqa: S506 (a safe loader)
+    except RecursionError as error:
+        raise InputError("not YAML: nested too deeply") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"not YAML: {' '.join(str(error).split())}") from error
+
+
+def load_json(content: bytes | msgspec.Raw) -> Any:
+    """A JSON value. Raises InputError with a message."""
+    try:
+        return msgspec.json.decode(content)
+    except RecursionError as error:
+        raise InputError("not JSON: nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not JSON: {error}") from error
+
+
+def without_nulls(value: Any) -> Any:
+    """`value` with every null field and list entry left out, as Kubernetes reads them."""
+    if isinstance(value, dict):
+        return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [without_nulls(entry) for entry in value if entry is not None]
+    return value
+
+
+def describe(error: Exception) -> str:
+    """The message of msgspec with the field first: "spec.minMember: expected `int`, got `str`"."""
+    match = _LOCATION.match(str(error))
+    message, field = match.groups() if match else (str(error), "")
+    message = message[:1].lower() + message[1:]
+    return f"{field}: {message}" if field else message

@@ -1,0 +1,1 @@
+"""The command `kai-jax`: thin verbs over the cycle."""

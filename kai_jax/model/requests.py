@@ -1,0 +1,43 @@
+"""Request classes K: pods with equal requirements and host ports."""
+
+from kai_jax.api.objects import Pod
+from kai_jax.model.amounts import RequestError
+from kai_jax.model.pod_requirements import request_key, requirement_of
+from kai_jax.model.ports import HostPort, host_ports
+from kai_jax.model.resources import NOTHING, Requirement
+
+RequestClass = tuple[Requirement, tuple[HostPort, ...]]
+
+
+class RequestTable:
+    """Classes in the order met; class 0 asks for nothing."""
+
+    def __init__(self) -> None:
+        self.classes: list[RequestClass] = [(NOTHING, ())]
+        self._index: dict[RequestClass, int] = {self.classes[0]: 0}
+        self._memo: dict[tuple[object, ...], int | RequestError] = {}
+
+    def of(self, pod: Pod, claimed: int = 0) -> int:
+        """Class of a pod that claims so many devices. Raises RequestError for a request that cannot be scheduled."""
+        key = request_key(pod)
+        if any(container.ports for container in pod.spec.containers) or claimed:
+            key += ("ports", host_ports(pod), claimed)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._read(pod, claimed)
+        if isinstance(found, RequestError):
+            raise found
+        return found
+
+    def requirement(self, index: int) -> Requirement:
+        return self.classes[index][0]
+
+    def _read(self, pod: Pod, claimed: int) -> int | RequestError:
+        try:
+            request = (requirement_of(pod, claimed), host_ports(pod))
+        except RequestError as error:
+            return error
+        index = self._index.setdefault(request, len(self.classes))
+        if index == len(self.classes):
+            self.classes.append(request)
+        return index

@@ -1,0 +1,1 @@
+"""Synthetic clusters: the shapes that batch schedulers are judged on, as snapshot documents."""
