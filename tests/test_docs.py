@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from kai_jax.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 TENSORS = ROOT / "kai_jax" / "tensors"
@@ -37,3 +40,13 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text())
     missing = [target for target in targets if not (document.parent / target).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("arguments", ["", "--explain training/sweep"])
+def test_the_readme_shows_what_the_command_prints(arguments: str) -> None:
+    result = CliRunner().invoke(main, ["schedule", *arguments.split()])
+    assert result.exit_code == 0, result.output
+    first, *lines = (line.rstrip() for line in result.stdout.splitlines() if line.strip())
+    shown = (ROOT / "README.md").read_text().splitlines()
+    assert first.partition(";")[0] in "".join(shown)  # the times differ
+    assert [line for line in lines if f"    {line}" not in shown] == []

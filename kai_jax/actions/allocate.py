@@ -10,8 +10,10 @@ from jax import Array, lax
 from kai_jax.kernels.attempt import Job, defer_job, note_reason, task_at, try_job
 from kai_jax.kernels.books import Books, close_books, open_books
 from kai_jax.kernels.gate import check_capacity
-from kai_jax.kernels.place import CPU, MEMORY, Owner, request_of
+from kai_jax.kernels.place import Owner, request_of
 from kai_jax.kernels.queue_order import Order, build_order, pop, rank_queues, settle_path
+from kai_jax.kernels.rank import CPU, MEMORY
+from kai_jax.kernels.search import Memo, no_memo
 from kai_jax.kernels.tree import Chunk, next_chunk
 from kai_jax.kernels.vector import element, put, when
 from kai_jax.tensors import NONE, Attempts, Cause, Policy, Snapshot, State
@@ -24,6 +26,7 @@ BELOW, EXACT, ABOVE = 0, 1, 2
 class _Cycle:
     order: Order
     books: Books
+    memo: Memo
     attempts: Attempts
 
 
@@ -52,7 +55,7 @@ def allocate(policy: Policy, snapshot: Snapshot, fair_share: Array, state: State
         order, leaf, slot = pop(cycle.order, queues, ranking, bounds.children)
         job = _plan(policy, snapshot, paths, cycle.books, element(jobs.slot_job, slot))
         need = element(order.head_need, leaf)
-        books, attempts, done = _attempt(policy, snapshot, state.device_numbered, cycle, job, need)
+        books, memo, attempts, done = _attempt(policy, snapshot, state.device_numbered, cycle, job, need)
         returned = lax.cond(done, lambda: _slot_after(policy, snapshot, books, job.index), lambda: jnp.int32(NONE))
         order = settle_path(
             order,
@@ -66,15 +69,15 @@ def allocate(policy: Policy, snapshot: Snapshot, fair_share: Array, state: State
             bounds.children,
             policy.capacity,
         )
-        return _Cycle(order, books, attempts)
+        return _Cycle(order, books, memo, attempts)
 
-    cycle = _Cycle(order, books, _no_attempts(snapshot))
+    cycle = _Cycle(order, books, no_memo(snapshot.nodes.exists.shape[0]), _no_attempts(snapshot))
     cycle = lax.while_loop(lambda c: c.order.top[0] >= 0, step, cycle)
     return close_books(cycle.books, state), cycle.attempts
 
 
 def _attempt(policy: Policy, snapshot: Snapshot, numbered: Array, cycle: _Cycle, job: Job, need: Array):
-    """Gate, placement, and the rule that a gang that waits waits whole: (books, attempts, committed)."""
+    """Gate, placement, and the rule that a gang that waits waits whole: (books, memo, attempts, committed)."""
     books, attempts = cycle.books, cycle.attempts
     passes = job.chunk.tasks > 0
     if policy.capacity:
@@ -88,11 +91,12 @@ def _attempt(policy: Policy, snapshot: Snapshot, numbered: Array, cycle: _Cycle,
         passes = passes & ~refused
     chunk = dataclasses.replace(job.chunk, tasks=jnp.where(passes, job.chunk.tasks, 0))
     job = dataclasses.replace(job, chunk=chunk)
-    books, attempts, success = try_job(policy, snapshot, numbered, books, attempts, job)
+    books, memo, attempts, success = try_job(policy, snapshot, numbered, books, cycle.memo, attempts, job)
     done = passes & success
     waits = done & _must_wait(policy, snapshot, books, job.index)
     books = when(waits, lambda b: defer_job(policy, snapshot, b, job), books)
-    return books, attempts, done
+    memo = dataclasses.replace(memo, request=jnp.where(waits, NONE, memo.request))
+    return books, memo, attempts, done
 
 
 def _plan(policy: Policy, snapshot: Snapshot, paths: Array, books: Books, index: Array) -> Job:

@@ -33,13 +33,11 @@ class StepProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop_timer()
-        self._display.stop()
+        self._hide()
 
     def begin(self, name: str) -> None:
         """A new input: the display waits for a second before it shows."""
         self._name = name
-        self._stop_timer()
         self._timer = threading.Timer(PATIENCE, self._display.start)
         self._timer.daemon = True
         self._timer.start()
@@ -48,11 +46,13 @@ class StepProgress:
         self._display.update(self._task, description=f"{self._name}: {SAY[step]}")
 
     def end(self) -> None:
-        self._stop_timer()
+        """The input is done; the display leaves the terminal to what is printed about it."""
         self._display.advance(self._task)
+        self._hide()
 
-    def _stop_timer(self) -> None:
+    def _hide(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer.join()
             self._timer = None
+        self._display.stop()

@@ -91,11 +91,10 @@ def _grown(name: str, size: int) -> int:
 
 
 def _node_steps() -> Iterator[int]:
-    """64, 96, 128, 192, 256, ..."""
+    """64, 80, 96, 112, 128, 160, ...: every step is paid for at each placement."""
     step = SMALLEST.nodes
     while True:
-        yield step
-        yield step + step // 2
+        yield from (step, step * 5 // 4, step * 3 // 2, step * 7 // 4)
         step *= 2
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from kai_jax.encode.encode import Encoded
-from kai_jax.model.resources import Kind
+from kai_jax.model.cluster import Cluster
+from kai_jax.model.resources import Kind, Requirement
 from kai_jax.model.tasks import Task
 from kai_jax.tensors import Attempts, State, Status
 from kai_jax.tensors.state import Reason
@@ -62,11 +63,12 @@ def decode(encoded: Encoded, fair_share: np.ndarray, state: State, attempts: Att
     moved = np.flatnonzero((status != encoded.layout.status) | (node != encoded.state.task_node[: len(tasks)]))
     changed: dict[str, Place] = {}
     bound: dict[str, Binding] = {}
-    for index in moved.tolist():
-        at = cluster.nodes[node[index]]
-        changed[keys[index]] = [STATUS_NAMES[Status(status[index])], at.name]
-        if status[index] == Status.ALLOCATED:
-            bound[keys[index]] = _binding(encoded, tasks[index], at.name, at.gpu_memory)
+    received = _Received(cluster)
+    for index, now, at in zip(moved.tolist(), status[moved].tolist(), node[moved].tolist(), strict=True):
+        key, name = keys[index], cluster.nodes[at].name
+        changed[key] = [STATUS_NAMES[now], name]
+        if now == Status.ALLOCATED:
+            bound[key] = [name, *received.by(tasks[index].request, cluster.nodes[at].gpu_memory)]
     return Decisions(
         initial=initial,
         queues=_queues(encoded, np.asarray(fair_share)),
@@ -84,13 +86,25 @@ def _initial_place(task: Task) -> Place:
     return [status, task.node_name] if task.node_name else [status]
 
 
-def _binding(encoded: Encoded, task: Task, node: str, gpu_memory: int) -> Binding:
-    requirement = encoded.cluster.requests.requirement(task.request)
-    if requirement.shared:
-        return [node, str(Kind.FRACTION), requirement.devices, f"{requirement.portion_on(gpu_memory):.2f}"]
-    if requirement.kind is Kind.MIG:
-        return [node, str(Kind.MIG), 0, "0.00"]
-    return [node, str(Kind.REGULAR), requirement.devices, f"{requirement.portion:.2f}"]
+class _Received:
+    """What pods of a request class receive on nodes with so much device memory: type, devices, portion."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._requests = cluster.requests
+        self._known: dict[tuple[int, int], tuple[str, int, str]] = {}
+
+    def by(self, request: int, gpu_memory: int) -> tuple[str, int, str]:
+        known = self._known.get((request, gpu_memory))
+        if known is None:
+            known = self._known[request, gpu_memory] = self._of(self._requests.requirement(request), gpu_memory)
+        return known
+
+    def _of(self, requirement: Requirement, gpu_memory: int) -> tuple[str, int, str]:
+        if requirement.shared:
+            return str(Kind.FRACTION), requirement.devices, f"{requirement.portion_on(gpu_memory):.2f}"
+        if requirement.kind is Kind.MIG:
+            return str(Kind.MIG), 0, "0.00"
+        return str(Kind.REGULAR), requirement.devices, f"{requirement.portion:.2f}"
 
 
 def _kept_bindings(encoded: Encoded) -> dict[str, Binding]:

@@ -119,6 +119,8 @@ def _features(cluster: Cluster, layout: Layout) -> Features:
         trees=not all(job.tree.simple for job in layout.jobs),
         ports=len(cluster.ports) > 0,
         nominated=any(task.pod.status.nominated_node_name for task in layout.tasks),
+        releasing=bool(np.any(cluster.books.releasing))
+        or any(device.releasing for held in cluster.books.devices for device in held.values()),
     )
 
 

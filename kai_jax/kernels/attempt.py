@@ -12,18 +12,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from kai_jax.kernels.books import Books
-from kai_jax.kernels.place import (
-    NodeSet,
-    Owner,
-    Placement,
-    book,
-    causes,
-    defer,
-    find_node,
-    place_of,
-    request_of,
-    unbook,
-)
+from kai_jax.kernels.place import Owner, Placement, book, defer, place_of, request_of, unbook
+from kai_jax.kernels.rank import NodeSet, all_nodes, causes, usage_of
+from kai_jax.kernels.search import Memo, candidate_of, find_node, forget
 from kai_jax.kernels.topology import Group, node_sets, nodes_of
 from kai_jax.kernels.tree import Chunk
 from kai_jax.kernels.vector import after, element, first_true, put, when
@@ -63,17 +54,18 @@ class Run:
     position: Array  # i32[] tasks placed
     alive: Array  # bool[]
     books: Books
+    memo: Memo
     attempts: Attempts
     frames: Frames | None
 
 
 def try_job(
-    policy: Policy, snapshot: Snapshot, numbered: Array, books: Books, attempts: Attempts, job: Job
-) -> tuple[Books, Attempts, Array]:
-    """(books, notes, success); the books of a failed attempt are those it started with, bit for bit."""
+    policy: Policy, snapshot: Snapshot, numbered: Array, books: Books, memo: Memo, attempts: Attempts, job: Job
+) -> tuple[Books, Memo, Attempts, Array]:
+    """(books, memo, notes, success); the books of a failed attempt are those it started with, bit for bit."""
     frames = _no_frames(policy, snapshot) if policy.features.topology else None
     before = _amounts(books, job.owner.path)
-    run = Run(jnp.int32(0), jnp.bool_(True), books, attempts, frames)
+    run = Run(jnp.int32(0), jnp.bool_(True), books, memo, attempts, frames)
 
     def step(run: Run) -> Run:
         if not policy.features.topology:
@@ -93,7 +85,9 @@ def try_job(
     run = lax.while_loop(lambda r: r.alive & (r.position < job.chunk.tasks), step, run)
     books = _roll_back(policy, snapshot, run.books, job, run.position, jnp.where(run.alive, run.position, 0))
     books = when(~run.alive, lambda b: _restore_amounts(b, job.owner.path, before), books)
-    return books, run.attempts, run.alive
+    kept = run.alive | (run.position == 0)
+    memo = dataclasses.replace(run.memo, request=jnp.where(kept, run.memo.request, NONE))
+    return books, memo, run.attempts, run.alive
 
 
 def defer_job(policy: Policy, snapshot: Snapshot, books: Books, job: Job) -> Books:
@@ -125,7 +119,7 @@ def _place_next(policy: Policy, snapshot: Snapshot, numbered: Array, run: Run, j
     if run.frames is not None:
         depth = run.frames.depth
         nodes = NodeSet(_row(run.frames.inside, depth), _row(run.frames.score, depth))
-    placement = find_node(policy, snapshot, numbered, run.books, nodes, task, job.owner)
+    placement, memo = find_node(policy, snapshot, numbered, run.books, run.memo, nodes, task, job.owner)
     attempts = when(
         ~placement.ok,
         lambda a: _note_failure(policy, snapshot, run.books, a, nodes, task, run.position, job, placement),
@@ -138,6 +132,7 @@ def _place_next(policy: Policy, snapshot: Snapshot, numbered: Array, run: Run, j
         position=run.position + placement.ok.astype(jnp.int32),
         alive=placement.ok,
         books=books,
+        memo=memo,
         attempts=attempts,
     )
 
@@ -145,7 +140,8 @@ def _place_next(policy: Policy, snapshot: Snapshot, numbered: Array, run: Run, j
 def _note_failure(policy, snapshot, books, attempts: Attempts, nodes, task, position, job: Job, placement: Placement):
     segment = first_true(job.chunk.end > position)
     before = position - element(job.chunk.end, segment) + element(job.chunk.count, segment)
-    lost = causes(policy, snapshot, books, nodes, task, job.owner)
+    candidate = candidate_of(snapshot, task, job.owner)
+    lost = causes(policy, all_nodes(snapshot, books, nodes), usage_of(snapshot, books), candidate)
     attempts = note_reason(attempts, job.index, jnp.int32(Reason.POD_SCHEDULING_ERRORS))
     return dataclasses.replace(
         attempts,
@@ -220,6 +216,7 @@ def _open(policy: Policy, snapshot: Snapshot, run: Run, job: Job, local: Array) 
     return dataclasses.replace(
         run,
         alive=jnp.bool_(False),
+        memo=forget(run.memo),
         attempts=note_reason(run.attempts, job.index, bits[sets.error]),
         frames=frames,
     )
@@ -244,7 +241,12 @@ def _next_candidate(policy: Policy, snapshot: Snapshot, run: Run, job: Job) -> R
         inside=_put_row(frames.inside, top + 1, inside),
     )
     return dataclasses.replace(
-        run, position=jnp.where(more, start, run.position), alive=more, books=books, frames=frames
+        run,
+        position=jnp.where(more, start, run.position),
+        alive=more,
+        books=books,
+        memo=forget(run.memo),
+        frames=frames,
     )
 
 
@@ -258,7 +260,9 @@ def _close(run: Run, job: Job) -> Run:
     frames = lax.while_loop(
         lambda f: run.alive & ended(f), lambda f: dataclasses.replace(f, depth=f.depth - 1), run.frames
     )
-    return dataclasses.replace(run, frames=frames)
+    same = frames.depth == run.frames.depth
+    memo = dataclasses.replace(run.memo, request=jnp.where(same, run.memo.request, NONE))
+    return dataclasses.replace(run, frames=frames, memo=memo)
 
 
 def _group(snapshot: Snapshot, books: Books, job: Job, local: Array, tree_node: Array) -> Group:
