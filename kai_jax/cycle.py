@@ -15,8 +15,7 @@ from typing import Any
 
 import jax
 
-from kai_jax.actions.allocate import _no_attempts as no_attempts
-from kai_jax.actions.allocate import allocate
+from kai_jax.actions.allocate import allocate, no_attempts
 from kai_jax.api import documents
 from kai_jax.api.config import Settings
 from kai_jax.api.plain import InputError

@@ -1,7 +1,8 @@
-"""allocate: give every ready job with pending tasks one attempt after the other until nothing more fits (spec 03 §2)."""
+"""allocate: attempt after attempt for every ready job with pending tasks, until nothing more fits (spec 03 §2)."""
 
 import dataclasses
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +10,9 @@ from jax import Array, lax
 
 from kai_jax.kernels.attempt import Job, defer_job, note_reason, task_at, try_job
 from kai_jax.kernels.books import Books, close_books, open_books
-from kai_jax.kernels.gate import check_capacity
+from kai_jax.kernels.gate import Verdict, check_capacity
 from kai_jax.kernels.place import Owner, request_of
-from kai_jax.kernels.queue_order import Order, build_order, pop, rank_queues, settle_path
+from kai_jax.kernels.queue_order import Need, Order, build_order, pop, rank_queues, settle_path
 from kai_jax.kernels.rank import CPU, MEMORY
 from kai_jax.kernels.search import Memo, no_memo
 from kai_jax.kernels.tree import Chunk, next_chunk
@@ -44,12 +45,10 @@ def allocate(policy: Policy, snapshot: Snapshot, fair_share: Array, state: State
 
     paths = _paths(policy, snapshot)
 
-    def need_of(books: Books):
+    def need_of(books: Books) -> Need:
         return lambda job: _need(snapshot, _plan(policy, snapshot, paths, books, job))
 
-    order = build_order(
-        queues, jobs, ranking, books.queue_allocated, need_of(books), bounds.children, policy.capacity
-    )
+    order = build_order(queues, jobs, ranking, books.queue_allocated, need_of(books), bounds.children, policy.capacity)
 
     def step(cycle: _Cycle) -> _Cycle:
         order, leaf, slot = pop(cycle.order, queues, ranking, bounds.children)
@@ -71,12 +70,14 @@ def allocate(policy: Policy, snapshot: Snapshot, fair_share: Array, state: State
         )
         return _Cycle(order, books, memo, attempts)
 
-    cycle = _Cycle(order, books, no_memo(snapshot.nodes.exists.shape[0]), _no_attempts(snapshot))
+    cycle = _Cycle(order, books, no_memo(snapshot.nodes.exists.shape[0]), no_attempts(snapshot))
     cycle = lax.while_loop(lambda c: c.order.top[0] >= 0, step, cycle)
     return close_books(cycle.books, state), cycle.attempts
 
 
-def _attempt(policy: Policy, snapshot: Snapshot, numbered: Array, cycle: _Cycle, job: Job, need: Array):
+def _attempt(
+    policy: Policy, snapshot: Snapshot, numbered: Array, cycle: _Cycle, job: Job, need: Array
+) -> tuple[Books, Memo, Attempts, Array]:
     """Gate, placement, and the rule that a gang that waits waits whole: (books, memo, attempts, committed)."""
     books, attempts = cycle.books, cycle.attempts
     passes = job.chunk.tasks > 0
@@ -137,9 +138,7 @@ def _chunk(policy: Policy, snapshot: Snapshot, books: Books, index: Array) -> Ch
 
     def by_tree() -> Chunk:
         start, count = element(jobs.node_start, index), element(jobs.node_count, index)
-        return next_chunk(
-            snapshot.tree, window, policy.subgroup_order, start, count, books.active, books.remaining
-        )
+        return next_chunk(snapshot.tree, window, policy.subgroup_order, start, count, books.active, books.remaining)
 
     return lax.cond(element(jobs.flat, index), flat, by_tree)
 
@@ -148,7 +147,7 @@ def _need(snapshot: Snapshot, job: Job) -> Array:
     """f64[4] of a chunk, added in task order: cpu, memory, devices for queue order, devices for the capacity gate."""
     requests = snapshot.requests
 
-    def step(carry):
+    def step(carry: Any) -> Any:
         position, total = carry
         request = element(snapshot.tasks.request, task_at(job, position))
         vector = request_of(requests, request).vector
@@ -199,7 +198,7 @@ def _paths(policy: Policy, snapshot: Snapshot) -> Array:
     return jnp.stack(path, axis=1)
 
 
-def _note_refusal(attempts: Attempts, job: Array, verdict) -> Attempts:
+def _note_refusal(attempts: Attempts, job: Array, verdict: Verdict) -> Attempts:
     attempts = note_reason(attempts, job, verdict.reason)
     return dataclasses.replace(
         attempts,
@@ -209,7 +208,8 @@ def _note_refusal(attempts: Attempts, job: Array, verdict) -> Attempts:
     )
 
 
-def _no_attempts(snapshot: Snapshot) -> Attempts:
+def no_attempts(snapshot: Snapshot) -> Attempts:
+    """Notes before the first attempt."""
     jobs = snapshot.jobs.queue.shape[0]
     none = jnp.full(jobs, NONE, jnp.int32)
     return Attempts(

@@ -7,12 +7,13 @@ from the books that it started with (spec 03 §2.3). Siblings already placed are
 """
 
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
 
 from kai_jax.kernels.books import Books
-from kai_jax.kernels.place import Owner, Placement, book, defer, place_of, request_of, unbook
+from kai_jax.kernels.place import Owner, Place, Placement, book, defer, place_of, request_of, unbook
 from kai_jax.kernels.rank import NodeSet, all_nodes, causes, usage_of
 from kai_jax.kernels.search import Memo, candidate_of, find_node, forget
 from kai_jax.kernels.topology import Group, node_sets, nodes_of
@@ -56,14 +57,14 @@ class Run:
     books: Books
     memo: Memo
     attempts: Attempts
-    frames: Frames | None
+    frames: Frames
 
 
 def try_job(
     policy: Policy, snapshot: Snapshot, numbered: Array, books: Books, memo: Memo, attempts: Attempts, job: Job
 ) -> tuple[Books, Memo, Attempts, Array]:
     """(books, memo, notes, success); the books of a failed attempt are those it started with, bit for bit."""
-    frames = _no_frames(policy, snapshot) if policy.features.topology else None
+    frames = _no_frames(policy, snapshot)
     before = _amounts(books, job.owner.path)
     run = Run(jnp.int32(0), jnp.bool_(True), books, memo, attempts, frames)
 
@@ -93,13 +94,13 @@ def try_job(
 def defer_job(policy: Policy, snapshot: Snapshot, books: Books, job: Job) -> Books:
     """All tasks that this attempt allocated become pipelined."""
 
-    def step(carry):
+    def step(carry: Any) -> Any:
         position, status, place, books = carry
         task = task_at(job, position)
         books = when(status == Status.ALLOCATED, lambda b: defer(policy, snapshot, b, task, place), books)
         return position + 1, *look(books, position + 1), books
 
-    def look(books, position):
+    def look(books: Books, position: Array) -> tuple[Array, Place]:
         task = task_at(job, jnp.minimum(position, job.chunk.tasks - 1))
         return element(books.task_status, task), place_of(books, task)
 
@@ -116,7 +117,7 @@ def task_at(job: Job, position: Array) -> Array:
 def _place_next(policy: Policy, snapshot: Snapshot, numbered: Array, run: Run, job: Job) -> Run:
     task = task_at(job, run.position)
     nodes = None
-    if run.frames is not None:
+    if policy.features.topology:
         depth = run.frames.depth
         nodes = NodeSet(_row(run.frames.inside, depth), _row(run.frames.score, depth))
     placement, memo = find_node(policy, snapshot, numbered, run.books, run.memo, nodes, task, job.owner)
@@ -137,7 +138,17 @@ def _place_next(policy: Policy, snapshot: Snapshot, numbered: Array, run: Run, j
     )
 
 
-def _note_failure(policy, snapshot, books, attempts: Attempts, nodes, task, position, job: Job, placement: Placement):
+def _note_failure(
+    policy: Policy,
+    snapshot: Snapshot,
+    books: Books,
+    attempts: Attempts,
+    nodes: NodeSet | None,
+    task: Array,
+    position: Array,
+    job: Job,
+    placement: Placement,
+) -> Attempts:
     segment = first_true(job.chunk.end > position)
     before = position - element(job.chunk.end, segment) + element(job.chunk.count, segment)
     candidate = candidate_of(snapshot, task, job.owner)
@@ -205,7 +216,7 @@ def _open(policy: Policy, snapshot: Snapshot, run: Run, job: Job, local: Array) 
     frames = Frames(
         depth=depth + 1,
         node=put(frames.node, depth, local),
-        turn=put(frames.turn, depth, -1),
+        turn=put(frames.turn, depth, jnp.int32(-1)),
         count=put(frames.count, depth, sets.count),
         order=_put_row(frames.order, depth, sets.order),
         valid=_put_row(frames.valid, depth, valid),
@@ -271,7 +282,7 @@ def _group(snapshot: Snapshot, books: Books, job: Job, local: Array, tree_node: 
     tasks = last - first
     resources = books.idle.shape[0]
 
-    def step(carry):
+    def step(carry: Any) -> Any:
         position, most, total, users = carry
         vector = _request(snapshot, task_at(job, position)).vector
         return position + 1, jnp.maximum(most, vector), total + vector, users + (vector > 0)
@@ -294,13 +305,15 @@ def _group(snapshot: Snapshot, books: Books, job: Job, local: Array, tree_node: 
     )
 
 
-def _pinned(snapshot: Snapshot, books: Books, job: Job, first, last, constraint, required) -> Array:
+def _pinned(
+    snapshot: Snapshot, books: Books, job: Job, first: Array, last: Array, constraint: Array, required: Array
+) -> Array:
     """bool[D] required-level domains with active pods of the podsets in [first,last); all when there are none."""
     domains = snapshot.topology.parent.shape[0]
     levels = lax.dynamic_index_in_dim(snapshot.topology.node_domain, jnp.maximum(constraint, 0), 0, keepdims=False)
     at_level = _row(levels, jnp.maximum(required, 0))
 
-    def segment(carry):
+    def segment(carry: Any) -> Any:
         index, found, hosts = carry
         end = element(job.chunk.end, index)
         podset = element(job.chunk.podset, index)
@@ -308,7 +321,7 @@ def _pinned(snapshot: Snapshot, books: Books, job: Job, first, last, constraint,
         stop = element(snapshot.podsets.task_count, podset)
         some = inside & (element(books.active, podset) > 0)
 
-        def task(carry):
+        def task(carry: Any) -> Any:
             offset, found, hosts = carry
             index = element(snapshot.podsets.task_start, podset) + offset
             status = element(books.task_status, index)
@@ -335,10 +348,10 @@ def _request(snapshot: Snapshot, task: Array) -> Requests:
 def _roll_back(policy: Policy, snapshot: Snapshot, books: Books, job: Job, position: Array, start: Array) -> Books:
     """Books without the tasks at start .. position-1, newest first; queue amounts are left to the caller."""
 
-    def look(books, position):
+    def look(books: Books, position: Array) -> Place:
         return place_of(books, task_at(job, jnp.maximum(position - 1, 0)))
 
-    def step(carry):
+    def step(carry: Any) -> Any:
         position, place, books = carry
         books = unbook(policy, snapshot, books, task_at(job, position - 1), place)
         return position - 1, look(books, position - 1), books
@@ -354,7 +367,7 @@ def _amounts(books: Books, path: Array) -> Array:
 
 
 def _restore_amounts(books: Books, path: Array, amounts: Array) -> Books:
-    def step(carry):
+    def step(carry: Any) -> Any:
         level, allocated, fixed = carry
         queue = element(path, level)
         values = element(amounts, level)

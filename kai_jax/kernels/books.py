@@ -93,6 +93,6 @@ def close_books(books: Books, state: State) -> State:
 
 
 def device_gaps(used: Array, allocated: Array, releasing: Array, memory: Array) -> Array:
-    """MiB that a task could join with, per shared device: i64, -1 for a device that is empty or emptying (spec 04 §3.2)."""
+    """i64 MiB that a task could join with, per shared device; -1 for one that is empty or emptying (spec 04 §3.2)."""
     joinable = (used != 0) & (allocated != releasing)
     return jnp.where(joinable, memory - allocated + releasing, -1)

@@ -4,6 +4,8 @@ A slot g of a node is one physical device that pods share. Rules and their quirk
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -52,7 +54,7 @@ class _Row:
 def choose_devices(
     books: Books, numbered: Array, gpu_memory: Array, node: Array, ask: Ask, fits_idle: Array, terms: tuple[str, ...]
 ) -> Choice:
-    """The first `ask.devices` entries of shared devices and whole ones, best score first, shared before whole on ties."""
+    """The best `ask.devices` of shared devices and whole ones; equal scores take shared ones first."""
     row = _read(books, node, jnp.int64(0))
     memory = element(gpu_memory, node)
     gaps = device_gaps(row.used, row.allocated, row.releasing, memory)
@@ -66,7 +68,7 @@ def choose_devices(
     scored = (memory >= 100) | (not terms)
     enough_idle = row.seen & (memory - row.allocated - ask.memory >= 0)
 
-    def take(carry):
+    def take(carry: Any) -> Any:
         left, joinable, whole, empty, choice = carry
         best = largest(jnp.where(joinable, score, -jnp.inf))
         join = (best > -jnp.inf) & ~((whole >= 1) & (whole_score > best))
@@ -167,8 +169,8 @@ def forget_devices(books: Books, node: Array) -> Books:
     return dataclasses.replace(books, device_seen=put(books.device_seen, node, seen))
 
 
-def _each_slot(row: _Row, slots: Array, step) -> _Row:
-    def body(carry):
+def _each_slot(row: _Row, slots: Array, step: Callable[[_Row, Array], _Row]) -> _Row:
+    def body(carry: Any) -> Any:
         left, row = carry
         slot = first_true(left)
         return put(left, slot, False), step(row, slot)

@@ -7,6 +7,7 @@ decides placements. Only the queues on the path of a popped job change, so a pop
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -69,7 +70,7 @@ def rank_queues(queues: Queues, fair_share: Array, children: int, capacity: bool
     start = queues.child_start[jnp.maximum(queues.parent, 0)]
     count = jnp.where(queues.parent >= 0, queues.child_count[jnp.maximum(queues.parent, 0)], 0)
 
-    def beaten_by(carry):
+    def beaten_by(carry: Any) -> Any:
         i, rank = carry
         other = jnp.minimum(start + i, size - 1)
         below = _at_most(allocatable[:, other], allocatable)
@@ -103,12 +104,10 @@ def build_order(
         head_slot=queues.slot_start,
         head_need=jnp.zeros((4, size)),
         filled=jobs.slot_filled,
-        standing=Standing(
-            grade=jnp.zeros(tail, jnp.int64), share_with=jnp.zeros(tail), share=jnp.zeros(tail)
-        ),
+        standing=Standing(grade=jnp.zeros(tail, jnp.int64), share_with=jnp.zeros(tail), share=jnp.zeros(tail)),
     )
 
-    def settle(carry):
+    def settle(carry: Any) -> Any:
         queue, order = carry
         order, head = _advance(order, queues, queue)
         is_leaf = element(queues.child_count, queue) == 0
@@ -126,10 +125,10 @@ def build_order(
 def pop(order: Order, queues: Queues, ranking: Ranking, children: int) -> tuple[Order, Array, Array]:
     """Take the next job: (order with the job's slot emptied, leaf queue, slot). The tree must not be empty."""
 
-    def level(carry):
+    def level(carry: Any) -> Any:
         order, queue = carry
 
-        def resift(order):
+        def resift(order: Order) -> Order:
             order = dataclasses.replace(order, dirty=put(order.dirty, element(order.top, queue), False))
             best = _sift(order, queues, ranking, queue, children)
             return dataclasses.replace(order, top=put(order.top, queue, best))
@@ -137,9 +136,7 @@ def pop(order: Order, queues: Queues, ranking: Ranking, children: int) -> tuple[
         order = lax.while_loop(lambda o: element(o.dirty, element(o.top, queue)), resift, order)
         return order, element(order.top, queue)
 
-    order, leaf = lax.while_loop(
-        lambda c: element(queues.child_count, c[1]) > 0, level, (order, jnp.int32(0))
-    )
+    order, leaf = lax.while_loop(lambda c: element(queues.child_count, c[1]) > 0, level, (order, jnp.int32(0)))
     slot = element(order.head_slot, leaf)
     return dataclasses.replace(order, filled=put(order.filled, slot, False)), leaf, slot
 
@@ -156,7 +153,7 @@ def settle_path(
     children: int,
     capacity: bool,
 ) -> Order:
-    """After a pop and its attempt: drop emptied queues, put the job back (`returned` is its slot, -1 not), judge anew."""
+    """After a pop and its attempt: drop emptied queues, put the job back into slot `returned` (-1 not), judge anew."""
     order, head = _advance(order, queues, leaf)
     end = element(queues.slot_end, leaf)
     emptied = head >= end
@@ -169,14 +166,14 @@ def settle_path(
         present=put(order.present, leaf, ~emptied | back),
     )
 
-    def climb(carry):
+    def climb(carry: Any) -> Any:
         order, queue, removed = carry
         present = element(order.present, queue)
         order = _represent(order, queues, jobs, queue, present, need)
         order = _judge(order, queues, ranking, allocated, queue, capacity)
         parent = element(queues.parent, queue)
 
-        def new_top():
+        def new_top() -> tuple[Array, Array]:
             rest = _sift(order, queues, ranking, parent, children, without=queue)
             wins = present & ((rest < 0) | _less(order.standing, ranking, queue, jnp.maximum(rest, 0)))
             return jnp.where(wins, queue, rest), rest < 0
@@ -249,7 +246,7 @@ def _dominant_share(amount: Array, bound: Array) -> Array:
 def _sift(
     order: Order, queues: Queues, ranking: Ranking, queue: Array, children: int, without: int | Array = -1
 ) -> Array:
-    """The child of `queue` that no other is less than, -1 without one present; a tie keeps the stored top, then goes by name."""
+    """The child of `queue` that no other is less than, -1 for none; a tie keeps the stored top, else goes by name."""
     start = element(queues.child_start, queue)
     place = jnp.arange(children, dtype=jnp.int32)
 

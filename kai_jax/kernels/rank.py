@@ -172,22 +172,18 @@ def _fit(policy: Policy, view: View, request: Requests) -> _Fit:
     )
 
 
-def _gpu_fits(
-    policy: Policy, view: View, request: Requests, memory: Array, available: Array
-) -> Array:
+def _gpu_fits(policy: Policy, view: View, request: Requests, memory: Array, available: Array) -> Array:
     """bool[N] devices suffice; room on shared devices counts the releasing part in both flavours (quirk Q3)."""
     whole = request.vector[GPU] <= available
     if not policy.features.shared:
         return whole
     size = view.nodes.gpu_memory
 
-    def joinable_devices():
+    def joinable_devices() -> Array:
         gaps = device_gaps(view.device_used, view.device_allocated, view.device_releasing, size[None, :])
         return jnp.minimum(jnp.sum(gaps >= memory, axis=0), request.devices).astype(jnp.float64)
 
-    joinable = lax.cond(
-        request.devices > 1, joinable_devices, lambda: (view.widest_gap >= memory).astype(jnp.float64)
-    )
+    joinable = lax.cond(request.devices > 1, joinable_devices, lambda: (view.widest_gap >= memory).astype(jnp.float64))
     portion = portion_of(request.memory, size.astype(jnp.float64))
     valid = (portion <= 1.0) | (portion == jnp.floor(portion))
     return jnp.where(request.shared, valid & (jnp.floor(available) + joinable >= request.devices), whole)
@@ -242,7 +238,9 @@ def _score(policy: Policy, view: View, task: Candidate, fit: _Fit) -> Array:
         return sum((term for term in terms if term is not None), zero)
 
     def pack() -> Array:
-        return others * _WHOLE + _packing(free, capacity > 0 if view.within is None else (capacity > 0) & view.within.inside)
+        has_some = capacity > 0
+        counted = has_some if view.within is None else has_some & view.within.inside
+        return others * _WHOLE + _packing(free, counted)
 
     spreads = jnp.where(request.cpu_only, view.spread_cpu, view.spread_gpu)
     return lax.cond(spreads, spread, pack)

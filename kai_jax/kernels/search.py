@@ -1,6 +1,7 @@
 """The search for a node, and the memo that makes a backlog of equal tasks cheap."""
 
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -136,7 +137,7 @@ def _with_devices(
     """For a task that shares devices: the best node whose devices and pod slots serve it."""
     request = task.request
 
-    def choose(carry):
+    def choose(carry: Any) -> Any:
         ranks, placement, _ = carry
         node = placement.node
         one = run_of_nodes(view, node, 1)

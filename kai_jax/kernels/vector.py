@@ -1,11 +1,12 @@
 """Reductions and row updates in the forms that XLA compiles well inside loops."""
 
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 from jax import Array, lax
 
-
+Carry = TypeVar("Carry")
 _LANES = 8
 _IMPOSSIBLE = -(2**62) - 1
 
@@ -31,12 +32,12 @@ def element(values: Array, index: Array) -> Array:
     return lax.dynamic_index_in_dim(values, index, axis=values.ndim - 1, keepdims=False)
 
 
-def put(values: Array, index: Array, value: Array) -> Array:
+def put(values: Array, index: Array, value: Array | float) -> Array:
     """values with [..., index] replaced, in place inside loops."""
     return lax.dynamic_update_index_in_dim(values, jnp.asarray(value, values.dtype), index, axis=values.ndim - 1)
 
 
-def add(values: Array, index: Array, amount: Array) -> Array:
+def add(values: Array, index: Array, amount: Array | float) -> Array:
     """values with [..., index] increased by amount."""
     return put(values, index, element(values, index) + amount)
 
@@ -52,9 +53,10 @@ def after(value: Array, *reads: Array) -> Array:
     return value
 
 
-def when(flag: Array, change, carry):
+def when(flag: Array, change: Callable[[Carry], Carry], carry: Carry) -> Carry:
     """change(carry) where flag holds, carry otherwise; a loop of at most one step, so that nothing is copied."""
-    return lax.while_loop(lambda c: c[0], lambda c: (jnp.bool_(False), change(c[1])), (flag, carry))[1]
+    once: tuple[Any, Carry] = lax.while_loop(lambda c: c[0], lambda c: (jnp.bool_(False), change(c[1])), (flag, carry))
+    return once[1]
 
 
 def _reduce(values: Array, start: Array, better: Callable[[Array, Array], Array]) -> Array:

@@ -25,6 +25,25 @@ from kai_jax.tensors.state import (
 )
 
 __all__ = [
-    "ACTIVE", "ALLOCATED_SET", "NONE", "Attempts", "Bounds", "Cause", "Constraints", "Features", "Jobs", "Nodes", "Podsets",
-    "Policy", "Queues", "Reason", "Requests", "Snapshot", "State", "Status", "Tasks", "Topology", "TreeNodes",
-]  # fmt: skip
+    "ACTIVE",
+    "ALLOCATED_SET",
+    "Attempts",
+    "Bounds",
+    "Cause",
+    "Constraints",
+    "Features",
+    "Jobs",
+    "NONE",
+    "Nodes",
+    "Podsets",
+    "Policy",
+    "Queues",
+    "Reason",
+    "Requests",
+    "Snapshot",
+    "State",
+    "Status",
+    "Tasks",
+    "Topology",
+    "TreeNodes",
+]

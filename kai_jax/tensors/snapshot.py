@@ -2,7 +2,8 @@
 
 Axes (padded to buckets; padding is masked or unreachable; an index of -1 means none):
 
-    N nodes, in ascending byte order of names     R resources: 0 gpu devices, 1 cpu milli, 2 memory bytes, 3 pods, 4+ others by name
+    N nodes, in ascending byte order of names
+    R resources: 0 gpu devices, 1 cpu milli, 2 memory bytes, 3 pods, 4+ others by name
     T tasks, grouped by podset, pending first     P podsets      J jobs      M tree nodes (sets and podsets of all jobs)
     Q queues, 0 is the virtual root, siblings contiguous         S job slots (see Jobs.slot)
     K request classes    C constraint classes     G shared-device slots of a node
@@ -47,7 +48,7 @@ class Requests:
 
 @pytree
 class Constraints:
-    """Pods with equal selectors, affinity, tolerations, volumes, configmaps, device kind (filters that no placement changes)."""
+    """Pods that pass the same filters, those that no placement changes: selectors, taints, volumes, device kind ..."""
 
     allowed: Array  # bool[C,N]
 
@@ -82,7 +83,7 @@ class TreeNodes:
     podset: Array  # i32[M] -> P, or -1 for a set
     threshold: Array  # i32[M] set: children required (minSubGroup or all); podset: minAvailable
     name_rank: Array  # i32[M] rank of the name inside the job, bytes ascending
-    topology: Array  # i32[M] -> O, -1 no constraint, -2 unknown topology, -3 misconfigured (no level, unknown level, required finer than preferred)
+    topology: Array  # i32[M] -> O, -1 no constraint, -2 unknown topology, -3 misconfigured levels
     required: Array  # i32[M] level index (>= 1) or -1
     preferred: Array  # i32[M] level index (>= 1) or -1
 
@@ -104,7 +105,7 @@ class Jobs:
     flat: Array  # bool[J] one podset under the root and no topology constraint
     slot: Array  # i32[J,3] -> S by elastic class, -1 where the class cannot occur
     slot_job: Array  # i32[S] -> J
-    slot_filled: Array  # bool[S] the job waits in this slot at the start (ready, has pending tasks, inside the queue depth)
+    slot_filled: Array  # bool[S] the job waits in this slot at the start
 
 
 @pytree
