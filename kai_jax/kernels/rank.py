@@ -113,14 +113,18 @@ def rank(policy: Policy, view: View, usage: Usage, task: Candidate) -> Array:
     return jnp.where(_allowed(policy, view, usage, task, fit), _score(policy, view, task, fit), -jnp.inf)
 
 
-def is_local(request: Requests) -> Array:
+def is_local(usage: Usage, task: Candidate) -> Array:
     """bool[] the rank of a node depends on that node alone, so that placing a task elsewhere does not change it.
 
-    Packing looks at other nodes only where nothing is free or a node has none of the resource, and no such node takes
-    a task that asks for some; parts of devices are also checked against queues.
+    Packing looks at other nodes only where nothing is free or a node has none of the resource, and such nodes take
+    neither a task that asks for some nor one that shares a device. Parts of devices are also checked against queues.
     """
+    request = task.request
     asked = jnp.where(request.cpu_only, request.vector[CPU], request.vector[GPU])
-    return ~request.shared & (asked > 0)
+    at = jnp.maximum(task.path, 0)
+    no_limit = (task.path < 0) | (usage.queues.limit[2, at] == UNLIMITED)
+    no_quota = (task.path < 0) | task.preemptible | (usage.queues.quota[2, at] == UNLIMITED)
+    return jnp.where(request.shared, jnp.all(no_limit & no_quota), asked > 0) & (task.nominated < 0)
 
 
 def fits_idle(policy: Policy, view: View, task: Candidate) -> Array:

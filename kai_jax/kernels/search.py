@@ -94,9 +94,8 @@ def _recall(
 ) -> Memo:
     """The memo for this task: the last one with the touched run of nodes ranked anew, or one made from all nodes."""
     usage = usage_of(snapshot, books)
-    same = (memo.request == request) & (memo.constraint == task.constraint) & is_local(task.request)
-    if policy.features.nominated:
-        same = same & (task.nominated < 0)
+    local = is_local(usage, task)
+    same = local & (memo.request == request) & (memo.constraint == task.constraint)
 
     def refresh(memo: Memo) -> Memo:
         run = memo.touched // RUN
@@ -109,11 +108,8 @@ def _recall(
 
     def remake(memo: Memo) -> Memo:
         ranks = rank(policy, view, usage, task)
-        kept = is_local(task.request)
-        if policy.features.nominated:
-            kept = kept & (task.nominated < 0)
         return Memo(
-            request=jnp.where(kept, request, NONE),
+            request=jnp.where(local, request, NONE),
             constraint=task.constraint,
             touched=jnp.int32(NONE),
             ranks=ranks,
