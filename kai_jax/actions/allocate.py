@@ -16,7 +16,7 @@ from kai_jax.kernels.queue_order import Need, Order, build_order, pop, rank_queu
 from kai_jax.kernels.rank import CPU, MEMORY
 from kai_jax.kernels.search import Memo, no_memo
 from kai_jax.kernels.tree import Chunk, next_chunk
-from kai_jax.kernels.vector import element, put, when
+from kai_jax.kernels.vector import element, put, put_row, row, when
 from kai_jax.tensors import NONE, Attempts, Cause, Policy, Snapshot, State
 from kai_jax.tensors.pytree import pytree
 
@@ -108,7 +108,7 @@ def _plan(policy: Policy, snapshot: Snapshot, paths: Array, books: Books, index:
     podset = jnp.maximum(chunk.podset, 0)
     return Job(
         index=index,
-        owner=Owner(_row(paths, leaf), element(jobs.preemptible, index)),
+        owner=Owner(row(paths, leaf), element(jobs.preemptible, index)),
         chunk=chunk,
         base=podsets.task_start[podset] + podsets.pending[podset] - books.remaining[podset],
     )
@@ -204,7 +204,7 @@ def _note_refusal(attempts: Attempts, job: Array, verdict: Verdict) -> Attempts:
         attempts,
         gate_queue=put(attempts.gate_queue, job, verdict.queue),
         gate_resource=put(attempts.gate_resource, job, verdict.resource),
-        gate_amounts=lax.dynamic_update_index_in_dim(attempts.gate_amounts, verdict.amounts, job, 0),
+        gate_amounts=put_row(attempts.gate_amounts, job, verdict.amounts),
     )
 
 
@@ -233,7 +233,3 @@ def _with_windows(snapshot: Snapshot, window: int) -> Snapshot:
     return dataclasses.replace(
         snapshot, podsets=jax.tree.map(tail, snapshot.podsets), tree=jax.tree.map(tail, snapshot.tree)
     )
-
-
-def _row(values: Array, index: Array) -> Array:
-    return lax.dynamic_index_in_dim(values, index, axis=0, keepdims=False)

@@ -18,7 +18,7 @@ from kai_jax.kernels.rank import NodeSet, all_nodes, causes, usage_of
 from kai_jax.kernels.search import Memo, candidate_of, find_node, forget
 from kai_jax.kernels.topology import Group, node_sets, nodes_of
 from kai_jax.kernels.tree import Chunk
-from kai_jax.kernels.vector import after, element, first_true, put, when
+from kai_jax.kernels.vector import after, element, first_true, put, put_row, row, when
 from kai_jax.tensors import ACTIVE, NONE, Attempts, Policy, Reason, Requests, Snapshot, Status
 from kai_jax.tensors.pytree import pytree
 
@@ -119,7 +119,7 @@ def _place_next(policy: Policy, snapshot: Snapshot, numbered: Array, run: Run, j
     nodes = None
     if policy.features.topology:
         depth = run.frames.depth
-        nodes = NodeSet(_row(run.frames.inside, depth), _row(run.frames.score, depth))
+        nodes = NodeSet(row(run.frames.inside, depth), row(run.frames.score, depth))
     placement, memo = find_node(policy, snapshot, numbered, run.books, run.memo, nodes, task, job.owner)
     attempts = when(
         ~placement.ok,
@@ -158,7 +158,7 @@ def _note_failure(
         attempts,
         failed_task=put(attempts.failed_task, job.index, task),
         placed_before=put(attempts.placed_before, job.index, before),
-        lost=lax.dynamic_update_index_in_dim(attempts.lost, lost, job.index, 0),
+        lost=put_row(attempts.lost, job.index, lost),
         overflow=attempts.overflow | placement.overflow,
     )
 
@@ -190,7 +190,7 @@ def _open(policy: Policy, snapshot: Snapshot, run: Run, job: Job, local: Array) 
     frames, books = run.frames, run.books
     depth = frames.depth
     tree_node = element(snapshot.jobs.node_start, job.index) + local
-    valid = _row(frames.inside, depth)
+    valid = row(frames.inside, depth)
     group = _group(snapshot, books, job, local, tree_node)
     sets = node_sets(
         snapshot.topology,
@@ -212,17 +212,17 @@ def _open(policy: Policy, snapshot: Snapshot, run: Run, job: Job, local: Array) 
         ],
         jnp.int32,
     )
-    score = jnp.where(sets.scored, sets.score, _row(frames.score, depth))
+    score = jnp.where(sets.scored, sets.score, row(frames.score, depth))
     frames = Frames(
         depth=depth + 1,
         node=put(frames.node, depth, local),
         turn=put(frames.turn, depth, jnp.int32(-1)),
         count=put(frames.count, depth, sets.count),
-        order=_put_row(frames.order, depth, sets.order),
-        valid=_put_row(frames.valid, depth, valid),
+        order=put_row(frames.order, depth, sets.order),
+        valid=put_row(frames.valid, depth, valid),
         inside=frames.inside,
-        score=_put_row(frames.score, depth + 1, score),
-        allocated=_put_row(frames.allocated, depth, _amounts(books, job.owner.path)),
+        score=put_row(frames.score, depth + 1, score),
+        allocated=put_row(frames.allocated, depth, _amounts(books, job.owner.path)),
     )
     return dataclasses.replace(
         run,
@@ -242,14 +242,14 @@ def _next_candidate(policy: Policy, snapshot: Snapshot, run: Run, job: Job) -> R
     start = element(job.chunk.first, element(frames.node, top))
     books = _roll_back(policy, snapshot, run.books, job, run.position, jnp.where(more, start, run.position))
     moved = more & (run.position > start)
-    books = when(moved, lambda b: _restore_amounts(b, job.owner.path, _row(frames.allocated, top)), books)
-    domain = element(_row(frames.order, top), jnp.maximum(turn, 0))
-    inside = nodes_of(snapshot.topology, jnp.maximum(domain, 0), _row(frames.valid, top))
+    books = when(moved, lambda b: _restore_amounts(b, job.owner.path, row(frames.allocated, top)), books)
+    domain = element(row(frames.order, top), jnp.maximum(turn, 0))
+    inside = nodes_of(snapshot.topology, jnp.maximum(domain, 0), row(frames.valid, top))
     frames = dataclasses.replace(
         frames,
         depth=jnp.where(more, frames.depth, top),
         turn=put(frames.turn, top, turn),
-        inside=_put_row(frames.inside, top + 1, inside),
+        inside=put_row(frames.inside, top + 1, inside),
     )
     return dataclasses.replace(
         run,
@@ -310,8 +310,8 @@ def _pinned(
 ) -> Array:
     """bool[D] required-level domains with active pods of the podsets in [first,last); all when there are none."""
     domains = snapshot.topology.parent.shape[0]
-    levels = lax.dynamic_index_in_dim(snapshot.topology.node_domain, jnp.maximum(constraint, 0), 0, keepdims=False)
-    at_level = _row(levels, jnp.maximum(required, 0))
+    levels = row(snapshot.topology.node_domain, jnp.maximum(constraint, 0))
+    at_level = row(levels, jnp.maximum(required, 0))
 
     def segment(carry: Any) -> Any:
         index, found, hosts = carry
@@ -396,11 +396,3 @@ def _no_frames(policy: Policy, snapshot: Snapshot) -> Frames:
         score=jnp.zeros((bounds.frames + 1, nodes)),
         allocated=jnp.zeros((bounds.frames, 2, 3, bounds.queue_levels)),
     )
-
-
-def _row(values: Array, index: Array) -> Array:
-    return lax.dynamic_index_in_dim(values, index, axis=0, keepdims=False)
-
-
-def _put_row(values: Array, index: Array, row: Array) -> Array:
-    return lax.dynamic_update_index_in_dim(values, row, index, axis=0)

@@ -4,10 +4,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from kai_jax.kernels.vector import first_true
-from kai_jax.tensors import NONE, Queues, Reason
+from kai_jax.tensors import NONE, UNLIMITED, Queues, Reason
 from kai_jax.tensors.pytree import pytree
-
-UNLIMITED = -1.0
 
 
 @pytree

@@ -4,13 +4,13 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
 from kai_jax.kernels.books import Books
 from kai_jax.kernels.devices import forget_devices, leave_devices, take_devices
 from kai_jax.kernels.exact import quotient, rounded
 from kai_jax.kernels.rank import CPU, GPU, MEMORY, device_memory, portion_of
-from kai_jax.kernels.vector import add, element, put, when
+from kai_jax.kernels.vector import add, element, put, row, when
 from kai_jax.tensors import Policy, Requests, Snapshot, Status
 from kai_jax.tensors.pytree import pytree
 
@@ -36,7 +36,7 @@ class Placement:
 
 def request_of(requests: Requests, index: Array) -> Requests:
     """The row of one request class."""
-    return jax.tree.map(lambda a: lax.dynamic_index_in_dim(a, index, axis=0, keepdims=False), requests)
+    return jax.tree.map(lambda a: row(a, index), requests)
 
 
 def book(policy: Policy, snapshot: Snapshot, books: Books, task: Array, placement: Placement, owner: Owner) -> Books:

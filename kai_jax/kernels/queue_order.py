@@ -13,10 +13,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from kai_jax.kernels.vector import after, element, first_true, put, smallest
-from kai_jax.tensors import Jobs, Queues
+from kai_jax.tensors import UNLIMITED, Jobs, Queues
 from kai_jax.tensors.pytree import pytree
 
-UNLIMITED = -1.0
 _LAST = 2**30
 
 

@@ -8,11 +8,10 @@ from jax import Array, lax
 
 from kai_jax.kernels.books import Books, device_gaps
 from kai_jax.kernels.exact import quotient
-from kai_jax.kernels.vector import element, largest, smallest
-from kai_jax.tensors import Cause, Nodes, Policy, Queues, Requests, Snapshot
+from kai_jax.kernels.vector import element, largest, row, smallest
+from kai_jax.tensors import UNLIMITED, Cause, Nodes, Policy, Queues, Requests, Snapshot
 from kai_jax.tensors.pytree import pytree
 
-UNLIMITED = -1.0
 GPU, CPU, MEMORY, PODS = 0, 1, 2, 3
 _WHOLE = 2.0**29  # more than the free millicores of a node; the greatest sum of scores times it is below 2**53
 
@@ -145,7 +144,7 @@ def causes(policy: Policy, view: View, usage: Usage, task: Candidate) -> Array:
         (Cause.PODS, enough[PODS] & (~request.shared | (free[PODS] >= 2))),
         (Cause.OTHER, jnp.all(enough[PODS + 1 :], axis=0)),
         (Cause.CAPACITY, _within_capacity(policy, view, usage, task, fit.memory)),
-        (Cause.CONSTRAINT, _row(view.allowed, task.constraint)),
+        (Cause.CONSTRAINT, row(view.allowed, task.constraint)),
         (Cause.PORTS, _ports_free(policy, view, request)),
     ]
     left = view.nodes.exists
@@ -195,7 +194,7 @@ def _gpu_fits(policy: Policy, view: View, request: Requests, memory: Array, avai
 
 def _allowed(policy: Policy, view: View, usage: Usage, task: Candidate, fit: _Fit) -> Array:
     """bool[W] nodes that pass every filter but those on the devices chosen."""
-    allowed = fit.free & _row(view.allowed, task.constraint)
+    allowed = fit.free & row(view.allowed, task.constraint)
     if view.within is not None:
         allowed = allowed & view.within.inside
         if "topology" in policy.score_terms:
@@ -233,7 +232,7 @@ def _score(policy: Policy, view: View, task: Candidate, fit: _Fit) -> Array:
     if "nodeplacement" not in policy.score_terms:
         return others
     resource = jnp.where(request.cpu_only, CPU, GPU)
-    free, capacity = _row(view.free, resource), _row(view.nodes.allocatable, resource)
+    free, capacity = row(view.free, resource), row(view.nodes.allocatable, resource)
 
     def spread() -> Array:
         total = jnp.where(request.cpu_only, capacity, view.nodes.gpu_count.astype(jnp.float64))
@@ -302,7 +301,3 @@ def _ports_free(policy: Policy, view: View, request: Requests) -> Array:
     if not policy.features.ports:
         return jnp.ones(view.idle.shape[1], bool)
     return ~jnp.any(view.ports & request.ports[:, None], axis=0)
-
-
-def _row(values: Array, index: Array) -> Array:
-    return lax.dynamic_index_in_dim(values, index, axis=0, keepdims=False)

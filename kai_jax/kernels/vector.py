@@ -32,6 +32,16 @@ def element(values: Array, index: Array) -> Array:
     return lax.dynamic_index_in_dim(values, index, axis=values.ndim - 1, keepdims=False)
 
 
+def row(values: Array, index: Array) -> Array:
+    """values[index, ...] for a traced index in range."""
+    return lax.dynamic_index_in_dim(values, index, axis=0, keepdims=False)
+
+
+def put_row(values: Array, index: Array, value: Array) -> Array:
+    """values with [index, ...] replaced."""
+    return lax.dynamic_update_index_in_dim(values, value, index, axis=0)
+
+
 def put(values: Array, index: Array, value: Array | float) -> Array:
     """values with [..., index] replaced, in place inside loops."""
     return lax.dynamic_update_index_in_dim(values, jnp.asarray(value, values.dtype), index, axis=values.ndim - 1)

@@ -17,6 +17,7 @@ from kai_jax.tensors.state import (
     ACTIVE,
     ALLOCATED_SET,
     NONE,
+    UNLIMITED,
     Attempts,
     Cause,
     Reason,
@@ -45,5 +46,6 @@ __all__ = [
     "Status",
     "Tasks",
     "Topology",
+    "UNLIMITED",
     "TreeNodes",
 ]

@@ -6,7 +6,8 @@ from jax import Array
 
 from kai_jax.tensors.pytree import pytree
 
-NONE = -1
+NONE = -1  # an index of nothing
+UNLIMITED = -1.0  # a quota or limit
 
 
 class Status(IntEnum):
