@@ -45,8 +45,10 @@ class Order:
 class Ranking:
     """What does not change in a cycle."""
 
-    allocatable: Array  # f64[3,Q]
-    tie: Array  # i32[Q + tail] rank by smaller allocatable, then creation; equal ranks tie
+    allocatable: Array  # f64[3,Q + tail]
+    created: Array  # i64[Q + tail]
+    tie: Array  # i32[Q + tail] siblings that go before by smaller allocatable, then creation
+    ranked: Array  # bool[Q] those numbers order every pair of its children; else pairs must be compared
     name: Array  # i32[Q + tail] rank of the name
     priority: Array  # i32[Q] smaller is higher
     fair_share: Array  # f64[3,Q]
@@ -69,22 +71,36 @@ def rank_queues(queues: Queues, fair_share: Array, children: int, capacity: bool
     start = queues.child_start[jnp.maximum(queues.parent, 0)]
     count = jnp.where(queues.parent >= 0, queues.child_count[jnp.maximum(queues.parent, 0)], 0)
 
-    def beaten_by(carry: Any) -> Any:
-        i, rank = carry
+    def before(i: Array) -> Array:
+        """bool[Q] the i-th sibling goes before."""
         other = jnp.minimum(start + i, size - 1)
-        below = _at_most(allocatable[:, other], allocatable)
-        above = _at_most(allocatable, allocatable[:, other])
-        older = queues.created[other] < queues.created
-        named = (queues.created[other] == queues.created) & (queues.uid_rank[other] < queues.uid_rank)
-        wins = jnp.where(below ^ above, below, older) if capacity else older | named
-        return i + 1, rank + (wins & (i < count))
+        if capacity:
+            wins = _goes_before(allocatable[:, other], queues.created[other], allocatable, queues.created)
+        else:
+            older = queues.created[other] < queues.created
+            wins = older | ((queues.created[other] == queues.created) & (queues.uid_rank[other] < queues.uid_rank))
+        return wins & (i < count)
+
+    def count_before(carry: Any) -> Any:
+        i, rank = carry
+        return i + 1, rank + before(i)
+
+    def contradict(carry: Any) -> Any:
+        i, wrong = carry
+        other = jnp.minimum(start + i, size - 1)
+        return i + 1, wrong | ((i < count) & (before(i) != (rank[other] < rank)))
 
     widest = jnp.minimum(jnp.max(queues.child_count), children)
-    rank = lax.while_loop(lambda c: c[0] < widest, beaten_by, (jnp.int32(0), jnp.zeros(size, jnp.int32)))[1]
+    none = jnp.int32(0)
+    rank = lax.while_loop(lambda c: c[0] < widest, count_before, (none, jnp.zeros(size, jnp.int32)))[1]
+    wrong = lax.while_loop(lambda c: c[0] < widest, contradict, (none, jnp.zeros(size, bool)))[1]
+    tail = (0, children)
     return Ranking(
-        allocatable=allocatable,
-        tie=jnp.pad(rank, (0, children)),
-        name=jnp.pad(queues.uid_rank, (0, children)),
+        allocatable=jnp.pad(allocatable, ((0, 0), tail)),
+        created=jnp.pad(queues.created, tail),
+        tie=jnp.pad(rank, tail),
+        ranked=~jnp.zeros(size, bool).at[jnp.maximum(queues.parent, 0)].max(wrong & (queues.parent >= 0)),
+        name=jnp.pad(queues.uid_rank, tail),
         priority=-queues.priority,
         fair_share=fair_share,
     )
@@ -174,7 +190,7 @@ def settle_path(
 
         def new_top() -> tuple[Array, Array]:
             rest = _sift(order, queues, ranking, parent, children, without=queue)
-            wins = present & ((rest < 0) | _less(order.standing, ranking, queue, jnp.maximum(rest, 0)))
+            wins = present & ((rest < 0) | _less(queues, order.standing, ranking, queue, jnp.maximum(rest, 0)))
             return jnp.where(wins, queue, rest), rest < 0
 
         # a queue that kept a job all along also keeps its place as top until the next sift
@@ -259,21 +275,46 @@ def _sift(
         values = window(key)
         most = jnp.iinfo(jnp.int64).max if key.dtype == jnp.int64 else jnp.inf
         left = left & (values == smallest(jnp.where(left, values, most)))
-    ties = window(ranking.tie)
-    left = left & (ties == smallest(jnp.where(left, ties, _LAST)))
+
+    def by_rank() -> Array:
+        ties = window(ranking.tie)
+        return left & (ties == smallest(jnp.where(left, ties, _LAST)))
+
+    def by_pairs() -> Array:
+        allocatable = lax.dynamic_slice(ranking.allocatable, (jnp.int32(0), start), (3, children))
+        created = window(ranking.created)
+        wins = _goes_before(allocatable[:, :, None], created[:, None], allocatable[:, None, :], created[None, :])
+        unbeaten = left & ~jnp.any(wins & left[:, None], axis=0)
+        return jnp.where(jnp.any(unbeaten), unbeaten, left)
+
+    left = lax.cond(element(ranking.ranked, queue), by_rank, by_pairs)
     names = jnp.where(start + place == element(order.top, queue), -1, window(ranking.name))
     names = jnp.where(left, names, _LAST)
     return jnp.where(any_left, start + first_true(names == smallest(names)), -1)
 
 
-def _less(standing: Standing, ranking: Ranking, left: Array, right: Array) -> Array:
-    """Queue `left` goes strictly before `right`."""
+def _less(queues: Queues, standing: Standing, ranking: Ranking, left: Array, right: Array) -> Array:
+    """Queue `left` goes strictly before its sibling `right`."""
     less, equal = jnp.bool_(False), jnp.bool_(True)
-    for key in (standing.grade, standing.share_with, standing.share, ranking.tie):
+    for key in (standing.grade, standing.share_with, standing.share):
         a, b = element(key, left), element(key, right)
         less = less | (equal & (a < b))
         equal = equal & (a == b)
-    return less
+    by_rank = element(ranking.tie, left) < element(ranking.tie, right)
+    by_pair = _goes_before(
+        element(ranking.allocatable, left),
+        element(ranking.created, left),
+        element(ranking.allocatable, right),
+        element(ranking.created, right),
+    )
+    return less | (equal & jnp.where(element(ranking.ranked, element(queues.parent, left)), by_rank, by_pair))
+
+
+def _goes_before(allocatable: Array, created: Array, than_allocatable: Array, than_created: Array) -> Array:
+    """Criteria 7 and 8: the smaller allocatable vector where one is smaller, else the older queue."""
+    below = _at_most(allocatable, than_allocatable)
+    above = _at_most(than_allocatable, allocatable)
+    return jnp.where(below ^ above, below, created < than_created)
 
 
 def _at_most(a: Array, b: Array) -> Array:

@@ -252,12 +252,13 @@ def _score(policy: Policy, view: View, task: Candidate, fit: _Fit) -> Array:
 def _packing(free: Array, counted: Array) -> Array:
     """f64[W] 0 and below, greater where the packing score is; `counted` nodes have some of the packed resource.
 
-    The score is 0 where a node has none of it, and everywhere when nothing is free; it is 9 on all when all are equal.
+    The score is 0 where a node has none of it, and everywhere when none is free or there; it is 9 when all are equal.
     """
     least = smallest(jnp.where(counted, free, jnp.inf))
     most = largest(jnp.where(counted, free, -jnp.inf))
     without = jnp.where(most == least, -most - 1.0, -most)
-    return jnp.where(most == 0.0, 0.0, jnp.where(counted, -free, without))
+    nothing = (most == 0.0) | (most == -jnp.inf)
+    return jnp.where(nothing, 0.0, jnp.where(counted, -free, without))
 
 
 def _nominated(view: View, task: Candidate) -> Array:
