@@ -123,14 +123,14 @@ def accepted(snapshot: Snapshot, request: Requests, node: Array) -> Array:
 
 
 def charge_queues(books: Books, owner: Owner, amount: Array) -> Books:
-    """Books with the amount added to the leaf queue and its ancestors (and to the virtual root, which nobody reads)."""
-    fixed = jnp.where(owner.preemptible, jnp.zeros(3), amount)
-    allocated, non_preemptible = books.queue_allocated, books.queue_fixed
+    """Books with the amount added to the leaf queue and its ancestors."""
+    allocated, fixed = books.queue_allocated, books.queue_fixed
     for level in range(owner.path.shape[0]):
         queue = jnp.maximum(owner.path[level], 0)
-        allocated = add(allocated, queue, amount)
-        non_preemptible = add(non_preemptible, queue, fixed)
-    return dataclasses.replace(books, queue_allocated=allocated, queue_fixed=non_preemptible)
+        charged = jnp.where(owner.path[level] >= 0, amount, 0.0)
+        allocated = add(allocated, queue, charged)
+        fixed = add(fixed, queue, jnp.where(owner.preemptible, 0.0, charged))
+    return dataclasses.replace(books, queue_allocated=allocated, queue_fixed=fixed)
 
 
 def _charge(

@@ -9,6 +9,7 @@ from kai_jax.api.times import TimeError, unix
 from kai_jax.model.shards import Shard
 
 UNLIMITED = -1.0
+GREATEST = 1e290  # amounts of a queue; sums and products of such are still finite
 DEFAULT_PRIORITY = 100
 MEGABYTE = 10**6
 NO_PARENT = -1
@@ -160,22 +161,29 @@ def _on_cycle(name: str, parents: Mapping[str, str]) -> bool:
 def _numbers(name: str, resources: QueueResources, warnings: list[str]) -> tuple[Triple, Triple, Triple]:
     """Quota, limit and weight; a memory amount below zero is unlimited, others count as written."""
     entries = {"cpu": resources.cpu, "memory": resources.memory, "gpu": resources.gpu}
-    for kind, entry in entries.items():
-        for field, value in (("quota", entry.quota), ("limit", entry.limit)):
-            if value < 0 and value != UNLIMITED:
-                warnings.append(f"queue {name}: spec.resources.{kind}.{field}: {value:g} is negative (-1: unlimited)")
-        if entry.over_quota_weight < 0:
-            warnings.append(
-                f"queue {name}: spec.resources.{kind}.overQuotaWeight: {entry.over_quota_weight:g} is negative"
-            )
-    quota = (resources.cpu.quota, _bytes(resources.memory.quota), resources.gpu.quota)
-    limit = (resources.cpu.limit, _bytes(resources.memory.limit), resources.gpu.limit)
-    weight = (resources.cpu.over_quota_weight, resources.memory.over_quota_weight, resources.gpu.over_quota_weight)
-    return quota, limit, weight
+
+    def amount(kind: str, field: str, value: float) -> float:
+        where = f"queue {name}: spec.resources.{kind}.{field}: {value:g}"
+        if value < 0 and (value != UNLIMITED or field == "overQuotaWeight"):
+            warnings.append(f"{where} is negative" + ("" if field == "overQuotaWeight" else " (-1: unlimited)"))
+        if abs(value) > GREATEST:
+            warnings.append(f"{where} is too large, counts as {GREATEST:g}")
+        return max(-GREATEST, min(value, GREATEST))
+
+    quota, limit, weight = (
+        [amount(kind, field, value(entry)) for kind, entry in entries.items()]
+        for field, value in (
+            ("quota", lambda entry: entry.quota),
+            ("limit", lambda entry: entry.limit),
+            ("overQuotaWeight", lambda entry: entry.over_quota_weight),
+        )
+    )
+    return _in_bytes(quota), _in_bytes(limit), (weight[0], weight[1], weight[2])
 
 
-def _bytes(megabytes: float) -> float:
-    return max(UNLIMITED, megabytes * MEGABYTE)
+def _in_bytes(amounts: list[float]) -> Triple:
+    cpu, megabytes, gpu = amounts
+    return cpu, max(UNLIMITED, megabytes * MEGABYTE), gpu
 
 
 def _unlimited() -> tuple[Triple, Triple, Triple]:

@@ -16,7 +16,7 @@ from regression.clusters import Cluster, bound, pipelined, reasons
 from kai_jax.cycle import Outcome
 from kai_jax.encode import layout
 from kai_jax.encode.buckets import NONE_NEEDED, SMALLEST, Bucket, Sizes
-from kai_jax.tensors import Features, State
+from kai_jax.tensors import Features
 
 
 @thorough
@@ -78,14 +78,9 @@ def test_a_failed_attempt_leaves_every_tensor_as_it_was(cluster: Cluster) -> Non
         queue["spec"]["resources"]["gpu"]["quota"] = -1
     outcome = cluster.run()
     assert reasons(outcome, "gang")
-    before, after = (_without_root(jax.tree.map(np.asarray, state)) for state in (outcome.encoded.state, outcome.state))
+    before, after = (jax.tree.map(np.asarray, state) for state in (outcome.encoded.state, outcome.state))
     for name in vars(before):
         assert vars(before)[name].tobytes() == vars(after)[name].tobytes(), name
-
-
-def _without_root(state: State) -> State:
-    """Levels that a path lacks are charged to the virtual root, whose amounts nobody reads."""
-    return replace(state, queue_allocated=state.queue_allocated[:, 1:], queue_fixed=state.queue_fixed[:, 1:])
 
 
 def test_a_failed_attempt_did_place_pods_before_it_failed() -> None:
