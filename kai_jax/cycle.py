@@ -143,7 +143,12 @@ def _run(document: documents.Document, now: float, usage: Usage, clock: "_Stopwa
     with clock.step("decode"):
         shares, state, attempts = jax.device_get(decided)
         decisions = decode(prepared.encoded, shares, state, attempts)
-    warnings = (*document.warnings, *cluster.warnings, *_missing_actions(document.config.actions))
+    warnings = (
+        *document.warnings,
+        *cluster.warnings,
+        *_missing_actions(document.config.actions),
+        *_full_nodes(cluster, state, attempts),
+    )
     return Outcome(decisions, clock.timings(), warnings, prepared.encoded, state, attempts)
 
 
@@ -153,24 +158,26 @@ def _missing_actions(actions: Iterable[str]) -> Iterator[str]:
         yield f"config.actions: {', '.join(missing)}: not supported yet, skipped"
 
 
+def _full_nodes(cluster: model.Cluster, state: State, attempts: Attempts) -> Iterator[str]:
+    if attempts.overflow:
+        full = [node.name for node in cluster.nodes if state.device_taken[:, node.index].all()]
+        limit = f"more than {MAX_DEVICES} shared devices are not supported, no further one is opened"
+        yield f"node {', '.join(full)}: {limit}"
+
+
 def _decide_in_bucket(
     cluster: model.Cluster, clock: "_Stopwatch"
 ) -> tuple[Prepared, tuple[jax.Array, State, Attempts]]:
-    """Decides; a bucket that turns out too small for the shared devices of a node is doubled.
-
-    Raises InputError where even the largest one is too small.
-    """
+    """Decides; a bucket that turns out too small for the shared devices of a node is doubled, as far as that goes."""
     devices = 0
     while True:
         prepared = prepare(cluster, clock, devices)
         with clock.step("core"):
             decided = prepared.decide()
         _, state, attempts = decided
-        if not attempts.overflow:
-            return prepared, decided
         had, devices = state.device_taken.shape[0], 2 * state.device_taken.shape[0]
-        if had >= MAX_DEVICES:
-            raise InputError(f"a node with more than {MAX_DEVICES} shared devices is not supported")
+        if not attempts.overflow or had >= MAX_DEVICES:
+            return prepared, decided
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,7 @@ from kai_jax.model.resources import CPU, GPU, MEMORY, Kind, Requirement
 from kai_jax.model.shards import DEFAULT_POOL
 from kai_jax.model.subgroups import DEFAULT_PODSET
 from kai_jax.model.tasks import Task
+from kai_jax.model.topologies import MISCONFIGURED
 from kai_jax.tensors import ACTIVE, NONE, Cause, Reason, Status
 
 UNLIMITED = -1.0
@@ -127,8 +128,14 @@ class _Case:
             yield f"not ready: {'; '.join(self._missing_pods())}"
         elif self.waiting == self._counts["Gated"]:
             yield f"{_count(self.waiting, 'pod')} held back by scheduling gates"
+        elif self._misconfigured():
+            yield "its topology constraint cannot be followed"
         else:
             yield "not tried in this cycle: its queue tries only its first podgroups (queueDepthPerAction)"
+
+    def _misconfigured(self) -> bool:
+        placements = self._cluster.placements.get(self._index, ())
+        return any(placement.topology == MISCONFIGURED for placement in placements)
 
     def _gate(self) -> Iterator[str]:
         for reason in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA):

@@ -42,7 +42,7 @@ def read_manifest(content: bytes, name: str, warnings: list[str]) -> dict[str, t
 def _plain_objects(content: bytes, name: str) -> Iterable[tuple[str, Any]]:
     """Every object of a file, with the place where it was found."""
     documents = [load_json(content)] if name.lower().endswith(".json") else load_yaml(content)
-    if not all(isinstance(document, dict | None) for document in documents):
+    if documents and not any(isinstance(document, dict | None) for document in documents):
         raise InputError("expected Kubernetes objects")
     return [
         (f"{name}[{i}]", entry)
@@ -53,6 +53,9 @@ def _plain_objects(content: bytes, name: str) -> Iterable[tuple[str, Any]]:
 def _listed(document: Any) -> Iterator[Any]:
     """The objects of a List, or the document itself; nothing of an empty document."""
     if document is None:
+        return
+    if not isinstance(document, dict):
+        yield document
         return
     kind, items = document.get("kind"), document.get("items")
     if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):

@@ -17,7 +17,7 @@ from msgspec import field
 Quantity = str | int | float  # as written; parsed by kai_jax.api.quantity
 Duration = str | int  # "1h30m", or nanoseconds
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-Name = Annotated[str, msgspec.Meta(min_length=1)]
+Name = Annotated[str, msgspec.Meta(min_length=1, pattern=r"^[^\x00-\x1f\x7f]+$")]  # nothing a terminal would obey
 Attributes = dict[str, Any]  # a structure that is carried but seldom looked into
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})  # one shared empty map for all absent ones

@@ -51,6 +51,8 @@ def schedule(
     from kai_jax.api.config import ConfigError, read_settings
     from kai_jax.cli import outputs
 
+    if explain is not None and "/" not in explain:
+        raise click.BadParameter(f"{explain!r} is not NAMESPACE/PODGROUP", param_hint="--explain")
     try:
         overrides = read_settings(config) if config else None
     except ConfigError as error:

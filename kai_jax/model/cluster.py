@@ -28,6 +28,8 @@ from kai_jax.model.tasks import NOWHERE, USED, Bindings, Task, TaskReader, is_he
 from kai_jax.model.topologies import Placement, Topology, read_topologies, resolve
 from kai_jax.tensors.state import Status
 
+NAMES_SHOWN = 5  # pods that a warning names
+
 NO_USAGE: Mapping[str, Triple] = {}
 
 
@@ -110,14 +112,24 @@ def build(document: Document, now: float, usage: Mapping[str, Triple] = NO_USAGE
 def _read_pods(document: Document, reader: TaskReader, jobs: Jobs, warnings: list[str]) -> list[Task]:
     """Gives every pod to its job, and returns the pods that use a node of the shard."""
     placed: list[Task] = []
+    alone: list[str] = []
     for pod in document.objects.pods:
         name = pod.metadata.annotations.get(POD_GROUP)
         job = jobs.of(name, pod.metadata.namespace) if name is not None else None
         task = reader.read(pod)
         if job is not None:
             join(job, task, warnings)
+        elif task.status is Status.PENDING and pod.spec.scheduler_name == document.params.scheduler_name:
+            alone.append(task.key)
         if task.node != NOWHERE and task.status in USED:
             placed.append(task)
+    if alone:
+        names = ", ".join(alone[:NAMES_SHOWN]) + (
+            f" and {len(alone) - NAMES_SHOWN} more" if alone[NAMES_SHOWN:] else ""
+        )
+        warnings.append(
+            f"pod {names}: metadata.annotations[{POD_GROUP}]: no such podgroup in this shard, not scheduled"
+        )
     return placed
 
 

@@ -15,6 +15,7 @@ FRACTION = "gpu-fraction"
 DEVICE_MEMORY = "gpu-memory"
 DEVICE_COUNT = "gpu-fraction-num-devices"
 
+MAX_INT32 = 2**31 - 1
 _INTEGER = re.compile(r"[+-]?\d+")
 
 
@@ -143,7 +144,7 @@ def _with_annotations(total: _Part, amounts: Amounts, annotations: Mapping[str, 
     if fraction is not None:
         result = replace(result, kind=Kind.FRACTION, devices=1, portion=_portion(fraction), memory=0)
     if result.shared and (count := annotations.get(DEVICE_COUNT)) is not None:
-        result = replace(result, devices=_positive(count, DEVICE_COUNT))
+        result = replace(result, devices=_positive(count, DEVICE_COUNT, MAX_INT32))
     for name, value in annotations.items():
         if name.startswith(MIG_PREFIX) and _INTEGER.fullmatch(value):
             amounts = {**amounts, name: _positive(value, name)}
@@ -163,10 +164,11 @@ def _portion(text: str) -> float:
     return portion
 
 
-def _positive(text: str, annotation: str) -> int:
+def _positive(text: str, annotation: str, most: int = MAX_INT64) -> int:
     number = int(text) if _INTEGER.fullmatch(text) and len(text) < 20 else 0
-    if not 0 < number <= MAX_INT64:
-        raise RequestError(f"metadata.annotations[{annotation}]: {text!r} is not a positive integer of 64 bits")
+    if not 0 < number <= most:
+        bits = most.bit_length() + 1
+        raise RequestError(f"metadata.annotations[{annotation}]: {text!r} is not a positive integer of {bits} bits")
     return number
 
 

@@ -9,6 +9,7 @@ from kai_jax.api.times import TimeError, unix
 from kai_jax.model.shards import Shard
 
 UNLIMITED = -1.0
+MAX_INT32 = 2**31 - 1
 GREATEST = 1e290  # amounts of a queue; sums and products of such are still finite
 DEFAULT_PRIORITY = 100
 MEGABYTE = 10**6
@@ -115,7 +116,7 @@ def _tree(
                 starts.get(name, 0),
                 len(children.get(name, ())),
                 *numbers,
-                spec.spec.priority if spec and spec.spec.priority is not None else DEFAULT_PRIORITY,
+                DEFAULT_PRIORITY if spec is None else _priority(name, spec.spec.priority, warnings),
                 int(now) if spec is None else _created(name, spec, warnings),
                 usage.get(name, (0.0, 0.0, 0.0)),
             )
@@ -179,6 +180,15 @@ def _numbers(name: str, resources: QueueResources, warnings: list[str]) -> tuple
         )
     )
     return _in_bytes(quota), _in_bytes(limit), (weight[0], weight[1], weight[2])
+
+
+def _priority(name: str, written: int | None, warnings: list[str]) -> int:
+    if written is None:
+        return DEFAULT_PRIORITY
+    priority = max(-MAX_INT32, min(written, MAX_INT32))
+    if priority != written:
+        warnings.append(f"queue {name}: spec.priority: {written} does not fit into 32 bits, counts as {priority}")
+    return priority
 
 
 def _in_bytes(amounts: list[float]) -> Triple:
