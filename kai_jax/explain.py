@@ -115,7 +115,7 @@ class _Case:
             pods = ", ".join(f"{count} {status}" for status, count in self._counts.items())
             yield f"no pod waits: {pods or 'the podgroup has no pods'}"
         elif job.refusal:
-            yield f"{job.refusal} is not supported yet"
+            yield f"{job.refusal}: not supported yet"
         elif not job.queue_exists:
             yield f"queue {job.queue_name!r} does not exist"
         elif job.queue == NONE:

@@ -170,7 +170,7 @@ def test_a_podgroup_that_is_not_there():
         (
             a_group(),
             [a_pod("a", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])],
-            "device claims is not supported yet",
+            "device claims: not supported yet",
         ),
         (
             a_group(minMember=0),
