@@ -26,7 +26,7 @@ def refuse(
                 if task.status is Status.PENDING and not job.refusal:
                     job.refusal = rules.missing(task.pod)
         if job.refusal:
-            warnings.append(f"podgroup {job.key}: not scheduled: {job.refusal} not supported yet")
+            warnings.append(f"podgroup {job.key}: {job.refusal}: not supported yet, not scheduled")
 
 
 class _Rules:

@@ -120,7 +120,7 @@ def test_podgroups_with_missing_features_are_refused_by_name(wire, config, param
     )
     others = feature if config is NUMA else ""
     assert refusals(cluster) == {"special": feature, "plain": others}
-    text = f"podgroup team/special: not scheduled: {feature} not supported yet"
+    text = f"podgroup team/special: {feature}: not supported yet, not scheduled"
     assert (text in cluster.warnings) == bool(feature)
 
 
