@@ -12,9 +12,8 @@ from kai_jax.model.shards import DEFAULT_POOL
 from kai_jax.model.subgroups import DEFAULT_PODSET
 from kai_jax.model.tasks import Task
 from kai_jax.model.topologies import MISCONFIGURED
-from kai_jax.tensors import ACTIVE, NONE, Cause, Reason, Status
+from kai_jax.tensors import ACTIVE, NONE, UNLIMITED, Cause, Reason, Status
 
-UNLIMITED = -1.0
 WAITING = ("Pending", "Gated")
 HELD = ("Allocated", "Pipelined", "Binding", "Bound", "Running", "Releasing", "StuckInReleasing")
 NOT_LOADED = "no such podgroup in this shard, or it backs off after its last failed attempt (schedulingBackoff)"

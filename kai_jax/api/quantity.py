@@ -7,6 +7,7 @@ import math
 import re
 from functools import lru_cache
 
+MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kai_jax.api.objects import Container, Pod, Quantity
-from kai_jax.api.quantity import MAX_INT64, QuantityError
+from kai_jax.api.quantity import MAX_INT32, MAX_INT64, QuantityError
 from kai_jax.model.amounts import Amounts, RequestError, bounded, checked_nanos, scale_of, scaled
 from kai_jax.model.resources import DEVICE_NAMES, MIG_PREFIX, PODS, Kind, Requirement
 
@@ -15,7 +15,7 @@ FRACTION = "gpu-fraction"
 DEVICE_MEMORY = "gpu-memory"
 DEVICE_COUNT = "gpu-fraction-num-devices"
 
-MAX_INT32 = 2**31 - 1
+
 _INTEGER = re.compile(r"[+-]?\d+")
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from kai_jax.api.objects import Queue as QueueObject
 from kai_jax.api.objects import QueueResources
+from kai_jax.api.quantity import MAX_INT32
 from kai_jax.api.times import TimeError, unix
 from kai_jax.model.shards import Shard
+from kai_jax.tensors.state import UNLIMITED
 
-UNLIMITED = -1.0
-MAX_INT32 = 2**31 - 1
 GREATEST = 1e290  # amounts of a queue; sums and products of such are still finite
 DEFAULT_PRIORITY = 100
 MEGABYTE = 10**6
