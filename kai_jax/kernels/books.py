@@ -2,7 +2,7 @@
 
 Axes as in `kai_jax.tensors.snapshot`. `free` is idle + releasing; both are sums of whole numbers, so that undoing a
 placement by the inverse arithmetic restores them bit for bit. Queue amounts are fractional and are restored from a
-saved path instead.
+saved path instead, the whole devices of a node with shared ones from what each task found.
 """
 
 import jax.numpy as jnp
@@ -30,6 +30,8 @@ class Books:
     task_status: Array  # i8[T]
     task_node: Array  # i32[T]
     task_devices: Array  # u64[T]
+    before_gpus: Array  # f64[2,T] idle and free devices of its node before the task took shared ones
+    before_marks: Array  # u64[2,T] likewise the slots that were marked and seen, a bit each
     active: Array  # i32[P]
     allocated: Array  # i32[P]
     remaining: Array  # i32[P] pending tasks not placed yet
@@ -58,6 +60,8 @@ def open_books(snapshot: Snapshot, state: State, window: int) -> Books:
         task_status=state.task_status,
         task_node=state.task_node,
         task_devices=state.task_devices,
+        before_gpus=jnp.zeros((2, state.task_node.shape[0])),
+        before_marks=jnp.zeros((2, state.task_node.shape[0]), jnp.uint64),
         active=jnp.pad(state.active, tail),
         allocated=jnp.pad(state.allocated, tail),
         remaining=jnp.pad(snapshot.podsets.pending, tail),

@@ -102,7 +102,73 @@ def take_devices(
     books: Books, gpu_count: Array, gpu_memory: Array, node: Array, slots: Array, memory: Array, waits: Array
 ) -> Books:
     """Books after a task is added to the device slots of a node, allocated or pipelined (`waits`)."""
+    return _write(books, node, _taken(_read(books, node, element(gpu_count, node)), slots, memory, waits), gpu_memory)
 
+
+def take_undoably(
+    books: Books,
+    gpu_count: Array,
+    gpu_memory: Array,
+    node: Array,
+    slots: Array,
+    memory: Array,
+    waits: Array,
+    task: Array,
+) -> Books:
+    """As `take_devices`; the task keeps what `return_devices` cannot compute from the ledger (quirk Q17)."""
+    row = _read(books, node, element(gpu_count, node))
+    books = dataclasses.replace(
+        books,
+        before_gpus=put(books.before_gpus, task, jnp.stack([row.idle, row.free])),
+        before_marks=put(books.before_marks, task, jnp.stack([pack(row.marked), pack(row.seen)])),
+    )
+    return _write(books, node, _taken(row, slots, memory, waits), gpu_memory)
+
+
+def return_devices(
+    books: Books, gpu_memory: Array, node: Array, slots: Array, memory: Array, waits: Array, task: Array
+) -> Books:
+    """The inverse of `take_undoably`, newest task first: the row of the node is again what it was, bit for bit."""
+    row = _read(books, node, jnp.int64(0))
+    idle, free = element(books.before_gpus, task)
+    marked, seen = element(books.before_marks, task)
+    amount = jnp.where(slots, memory, 0)
+    row = dataclasses.replace(
+        row,
+        used=row.used - amount,
+        allocated=row.allocated - jnp.where(waits, 0, amount),
+        releasing=row.releasing + jnp.where(waits, amount, 0),
+        marked=unpack(marked, slots.shape[0]),
+        seen=unpack(seen, slots.shape[0]),
+        holders=row.holders - slots.astype(row.holders.dtype),
+        idle=idle,
+        free=free,
+    )
+    return _write(books, node, row, gpu_memory)
+
+
+def leave_devices(
+    books: Books, gpu_count: Array, gpu_memory: Array, node: Array, slots: Array, memory: Array, waits: Array
+) -> Books:
+    """Books after a task is removed from the device slots of a node (spec 04 §3.2).
+
+    An emptied device keeps its entry in the allocated book, as in the peer.
+    """
+    return _write(books, node, _left(_read(books, node, element(gpu_count, node)), slots, memory, waits), gpu_memory)
+
+
+def pack(slots: Array) -> Array:
+    """u64[] with bit g set where slot g is."""
+    bits = jnp.uint64(1) << jnp.arange(slots.shape[0], dtype=jnp.uint64)
+    return jnp.sum(jnp.where(slots, bits, 0), dtype=jnp.uint64)
+
+
+def unpack(bits: Array, count: int) -> Array:
+    """bool[G] of the `count` lowest bits."""
+    return (bits >> jnp.arange(count, dtype=jnp.uint64)) & jnp.uint64(1) != 0
+
+
+def _taken(row: _Row, slots: Array, memory: Array, waits: Array) -> _Row:
     def step(row: _Row, slot: Array) -> _Row:
         before = element(row.used, slot)
         used = put(row.used, slot, before + memory)
@@ -125,18 +191,10 @@ def take_devices(
             free=row.free + idle_change - jnp.where(unmark | claims, 1.0, 0.0),
         )
 
-    row = _each_slot(_read(books, node, element(gpu_count, node)), slots, step)
-    return _write(books, node, row, element(gpu_memory, node))
+    return _each_slot(row, slots, step)
 
 
-def leave_devices(
-    books: Books, gpu_count: Array, gpu_memory: Array, node: Array, slots: Array, memory: Array, waits: Array
-) -> Books:
-    """The inverse of take_devices when tasks leave in the reverse order of their coming (quirk Q17).
-
-    An emptied device keeps its entry in the allocated book, as in the peer; `forget_devices` drops it.
-    """
-
+def _left(row: _Row, slots: Array, memory: Array, waits: Array) -> _Row:
     def step(row: _Row, slot: Array) -> _Row:
         after = element(row.used, slot) - memory
         used = put(row.used, slot, after)
@@ -159,14 +217,7 @@ def leave_devices(
             free=row.free + idle_change + jnp.where(emptying | yields, 1.0, 0.0),
         )
 
-    row = _each_slot(_read(books, node, element(gpu_count, node)), slots, step)
-    return _write(books, node, row, element(gpu_memory, node))
-
-
-def forget_devices(books: Books, node: Array) -> Books:
-    """Books without allocated entries of devices that nobody holds."""
-    seen = element(books.device_seen, node) & (element(books.device_holders, node) > 0)
-    return dataclasses.replace(books, device_seen=put(books.device_seen, node, seen))
+    return _each_slot(row, slots, step)
 
 
 def _each_slot(row: _Row, slots: Array, step: Callable[[_Row, Array], _Row]) -> _Row:
@@ -193,8 +244,8 @@ def _read(books: Books, node: Array, count: Array) -> _Row:
     )
 
 
-def _write(books: Books, node: Array, row: _Row, memory: Array) -> Books:
-    gaps = device_gaps(row.used, row.allocated, row.releasing, memory)
+def _write(books: Books, node: Array, row: _Row, gpu_memory: Array) -> Books:
+    gaps = device_gaps(row.used, row.allocated, row.releasing, element(gpu_memory, node))
     return dataclasses.replace(
         books,
         device_used=put(books.device_used, node, row.used),

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from kai_jax.kernels.books import Books
-from kai_jax.kernels.devices import forget_devices, leave_devices, take_devices
+from kai_jax.kernels.devices import leave_devices, pack, return_devices, take_devices, take_undoably, unpack
 from kai_jax.kernels.exact import quotient, rounded
 from kai_jax.kernels.rank import CPU, GPU, MEMORY, device_memory, portion_of
 from kai_jax.kernels.vector import add, element, put, row, when
@@ -44,12 +44,12 @@ def book(policy: Policy, snapshot: Snapshot, books: Books, task: Array, placemen
     request = request_of(snapshot.requests, element(snapshot.tasks.request, task))
     podset = element(snapshot.tasks.podset, task)
     node, waits = placement.node, placement.waits
-    books = _charge(policy, snapshot, books, request, node, placement.slots, waits)
+    books = _charge(policy, snapshot, books, request, task, placement)
     books = dataclasses.replace(
         books,
         task_status=put(books.task_status, task, jnp.where(waits, Status.PIPELINED, Status.ALLOCATED)),
         task_node=put(books.task_node, task, node),
-        task_devices=put(books.task_devices, task, _pack(placement.slots)),
+        task_devices=put(books.task_devices, task, pack(placement.slots)),
         active=add(books.active, podset, 1),
         remaining=add(books.remaining, podset, -1),
         allocated=add(books.allocated, podset, jnp.where(waits, 0, 1)),
@@ -77,7 +77,7 @@ def unbook(policy: Policy, snapshot: Snapshot, books: Books, task: Array, place:
     """The inverse of `book`, newest task first; queue amounts are restored by the caller."""
     request = request_of(snapshot.requests, element(snapshot.tasks.request, task))
     podset = element(snapshot.tasks.podset, task)
-    books = _refund(policy, snapshot, books, request, place)
+    books = _refund(policy, snapshot, books, request, task, place)
     return dataclasses.replace(
         books,
         task_status=put(books.task_status, task, Status.PENDING),
@@ -106,7 +106,7 @@ def defer(policy: Policy, snapshot: Snapshot, books: Books, task: Array, place: 
     memory = device_memory(request, element(snapshot.nodes.gpu_memory, node))
 
     def exchange(books: Books) -> Books:
-        slots = _unpack(place.devices, books)
+        slots = unpack(place.devices, books.device_used.shape[0])
         books = leave_devices(books, nodes.gpu_count, nodes.gpu_memory, node, slots, memory, jnp.bool_(False))
         return take_devices(books, nodes.gpu_count, nodes.gpu_memory, node, slots, memory, jnp.bool_(True))
 
@@ -134,8 +134,9 @@ def charge_queues(books: Books, owner: Owner, amount: Array) -> Books:
 
 
 def _charge(
-    policy: Policy, snapshot: Snapshot, books: Books, request: Requests, node: Array, slots: Array, waits: Array
+    policy: Policy, snapshot: Snapshot, books: Books, request: Requests, task: Array, placement: Placement
 ) -> Books:
+    node, waits = placement.node, placement.waits
     amount = request.vector.at[GPU].set(request.node_gpu)
     books = dataclasses.replace(
         books,
@@ -151,12 +152,13 @@ def _charge(
     memory = device_memory(request, element(snapshot.nodes.gpu_memory, node))
 
     def take(books: Books) -> Books:
-        return take_devices(books, nodes.gpu_count, nodes.gpu_memory, node, slots, memory, waits)
+        slots = placement.slots
+        return take_undoably(books, nodes.gpu_count, nodes.gpu_memory, node, slots, memory, waits, task)
 
     return when(request.shared, take, books)
 
 
-def _refund(policy: Policy, snapshot: Snapshot, books: Books, request: Requests, place: Place) -> Books:
+def _refund(policy: Policy, snapshot: Snapshot, books: Books, request: Requests, task: Array, place: Place) -> Books:
     node, waits = place.node, place.waits
     amount = request.vector.at[GPU].set(request.node_gpu)
     if policy.features.shared:
@@ -164,9 +166,8 @@ def _refund(policy: Policy, snapshot: Snapshot, books: Books, request: Requests,
         memory = device_memory(request, element(snapshot.nodes.gpu_memory, node))
 
         def leave(books: Books) -> Books:
-            slots = _unpack(place.devices, books)
-            books = leave_devices(books, nodes.gpu_count, nodes.gpu_memory, node, slots, memory, waits)
-            return forget_devices(books, node)
+            slots = unpack(place.devices, books.device_used.shape[0])
+            return return_devices(books, nodes.gpu_memory, node, slots, memory, waits, task)
 
         books = when(request.shared, leave, books)
     if policy.features.ports:
@@ -177,13 +178,3 @@ def _refund(policy: Policy, snapshot: Snapshot, books: Books, request: Requests,
         free=add(books.free, node, amount),
         used_gpu=add(books.used_gpu, node, -request.node_gpu),
     )
-
-
-def _pack(slots: Array) -> Array:
-    bits = jnp.uint64(1) << jnp.arange(slots.shape[0], dtype=jnp.uint64)
-    return jnp.sum(jnp.where(slots, bits, 0), dtype=jnp.uint64)
-
-
-def _unpack(bits: Array, books: Books) -> Array:
-    places = jnp.arange(books.device_used.shape[0], dtype=jnp.uint64)
-    return (bits >> places) & jnp.uint64(1) != 0

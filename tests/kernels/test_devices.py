@@ -1,19 +1,28 @@
 """Shared devices of a node: worked examples of the ledger and of the choice, and a plain ledger."""
 
 from dataclasses import dataclass, field, fields
+from random import Random
 
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kai_jax.kernels.books import Books, device_gaps
-from kai_jax.kernels.devices import Ask, choose_devices, forget_devices, leave_devices, take_devices
+from kai_jax.kernels.devices import (
+    Ask,
+    choose_devices,
+    leave_devices,
+    return_devices,
+    take_devices,
+    take_undoably,
+)
 
-SLOTS, NODES, NODE = 6, 3, 1
+SLOTS, NODES, NODE, TASKS = 6, 3, 1, 6
 RELEASING, PIPELINED, OTHER = "releasing", "pipelined", "other"
-take, leave, forget = jax.jit(take_devices), jax.jit(leave_devices), jax.jit(forget_devices)
+take, leave = jax.jit(take_devices), jax.jit(leave_devices)
+take_noted, give_back = jax.jit(take_undoably), jax.jit(return_devices)
 choose = jax.jit(choose_devices, static_argnums=6)
 
 
@@ -71,6 +80,23 @@ class Node:
             d.marked = False
         return self
 
+    def remove(self, status: str, slot: int, m: int) -> "Node":
+        d = self.devices[slot]
+        d.used -= m
+        d.pods -= 1
+        if status == PIPELINED:
+            d.rel += m
+            if d.used + m == d.rel - m or d.used == d.rel == 0:
+                self.releasing += 1
+            return self
+        d.alloc -= m
+        if d.used <= 0 and not self.low():
+            self.idle += 1
+        if d.used > 0 and d.rel == d.used and not d.marked:
+            self.releasing += 1
+            d.marked = True
+        return self
+
     def books(self) -> Books:
         """Arrays of three nodes, this one in the middle; what stands beside it must stay."""
 
@@ -93,6 +119,8 @@ class Node:
             "device_holders": row("pods", np.int32, 1),
             "widest_gap": np.asarray(device_gaps(used, alloc, rel, self.sizes())).max(axis=0),
             "used_gpu": np.full(NODES, float(self.whole)),
+            "before_gpus": np.zeros((2, TASKS)),
+            "before_marks": np.zeros((2, TASKS), np.uint64),
         }
         return Books(**{**others, **devices, "idle": idle, "free": free})
 
@@ -118,20 +146,28 @@ def slots_of(slots) -> np.ndarray:
 
 def same(a: Books, b: Books) -> None:
     for f in fields(Books):
+        if f.name.startswith("before_"):
+            continue  # notes for undoing, of no meaning afterwards
         left, right = np.asarray(getattr(a, f.name)), np.asarray(getattr(b, f.name))
         assert left.dtype == right.dtype, f.name
         assert left.tobytes() == right.tobytes(), f.name
 
 
-def after_take(node: Node, status: str, slots, m: int) -> Books:
-    return take(
-        node.books(), node.counts(), node.sizes(), np.int32(NODE), slots_of(slots), np.int64(m), status == PIPELINED
-    )
-
-
-def after_leave(books: Books, node: Node, status: str, slots, m: int) -> Books:
+def taken(books: Books, node: Node, status: str, slots, m: int, task: int = 0) -> Books:
     args = (node.counts(), node.sizes(), np.int32(NODE), slots_of(slots), np.int64(m), np.bool_(status == PIPELINED))
-    return forget(leave(books, *args), np.int32(NODE))
+    noted = take_noted(books, *args, np.int32(task))
+    same(noted, take(books, *args))
+    return noted
+
+
+def returned(books: Books, node: Node, status: str, slots, m: int, task: int = 0) -> Books:
+    waits = np.bool_(status == PIPELINED)
+    return give_back(books, node.sizes(), np.int32(NODE), slots_of(slots), np.int64(m), waits, np.int32(task))
+
+
+def left(books: Books, node: Node, status: str, slots, m: int) -> Books:
+    waits = np.bool_(status == PIPELINED)
+    return leave(books, node.counts(), node.sizes(), np.int32(NODE), slots_of(slots), np.int64(m), waits)
 
 
 def gpus(books: Books) -> tuple[float, float]:
@@ -148,30 +184,30 @@ def test_a_pipelined_pod_on_a_new_device_takes_the_releasing_one():
     node = Node(1).add(RELEASING, 0, 50)
     before = node.books()
     assert gpus(before) == (0, 1)
-    books = after_take(node, PIPELINED, [1], 50)
+    books = taken(before, node, PIPELINED, [1], 50)
     assert gpus(books) == (0, 0)
     assert device(books, 1) == (50, -50, 0, False)
-    same(after_leave(books, node, PIPELINED, [1], 50), before)
+    same(returned(books, node, PIPELINED, [1], 50), before)
+    same(left(books, node, PIPELINED, [1], 50), before)
 
 
 def test_joining_an_emptying_device():
     node = Node(1).add(RELEASING, 0, 50)
     first = node.books()
-    books = after_take(node, OTHER, [0], 20)
+    books = taken(first, node, OTHER, [0], 20)
     assert gpus(books) == (0, 0)
-    node.add(OTHER, 0, 20)
-    same(books, node.books())
-    books = after_take(node, PIPELINED, [0], 50)
+    same(books, node.add(OTHER, 0, 20).books())
+    books = taken(books, node, PIPELINED, [0], 50, task=1)
     assert device(books, 0) == (120, 0, 70, False)
     assert gpus(books) == (0, 0)
-    books = after_leave(books, node, PIPELINED, [0], 50)
-    books = after_leave(books, node, OTHER, [0], 20)
-    same(books, first)
-    assert gpus(books) == (0, 1)
+    same(returned(returned(books, node, PIPELINED, [0], 50, task=1), node, OTHER, [0], 20, task=0), first)
+    same(left(left(books, node, PIPELINED, [0], 50), node, OTHER, [0], 20), first)
+    assert gpus(first) == (0, 1)
 
 
 def test_waiting_on_an_emptying_device_takes_it():
-    books = after_take(Node(1).add(RELEASING, 0, 50), PIPELINED, [0], 30)
+    node = Node(1).add(RELEASING, 0, 50)
+    books = taken(node.books(), node, PIPELINED, [0], 30)
     assert gpus(books) == (0, 0)
     assert device(books, 0) == (80, 20, 50, True)
 
@@ -187,10 +223,10 @@ def test_four_devices():
     assert gpus(books) == (1, 1)
     assert device(books, 0) == (30675, 0, 30675, False)
     assert device(books, 1) == (20450, 20450, 20450, True)
-    pipelined = after_take(node, PIPELINED, [2], 20450)
+    pipelined = taken(books, node, PIPELINED, [2], 20450)
     assert gpus(pipelined) == (1, 0)
     assert device(pipelined, 2) == (20450, -20450, 0, False)
-    same(after_leave(pipelined, node, PIPELINED, [2], 20450), books)
+    same(returned(pipelined, node, PIPELINED, [2], 20450), books)
 
 
 @dataclass(frozen=True)
@@ -301,25 +337,46 @@ def place(node: Node, wish) -> tuple[str, list[int], int] | None:
     return status, sorted(slots), m
 
 
-@settings(max_examples=60, deadline=None)
-@given(nodes(), some_wishes)
-def test_takes_follow_the_ledger_and_are_undone_bit_for_bit(node, wanted):
-    history = []
+def take_all(node: Node, wanted) -> tuple[Books, list[tuple[tuple[str, list[int], int], Books]]]:
+    """Books and ledger with what could be taken; with each of them the books before it."""
+    books, history = node.books(), []
     for wish in wanted:
         if (placed := place(node, wish)) is None:
             continue
         status, slots, m = placed
-        history.append((placed, before := node.books()))
-        books = take(
-            before, node.counts(), node.sizes(), np.int32(NODE), slots_of(slots), np.int64(m), status == PIPELINED
-        )
+        history.append((placed, books))
+        books = taken(books, node, *placed, task=len(history) - 1)
         for slot in slots:
             node.add(status, slot, m)
         same(books, node.books())
-    books = node.books()
-    for (status, slots, m), before in reversed(history):
-        books = after_leave(books, node, status, slots, m)
+    return books, history
+
+
+WAITING_ON_FREE_DEVICES = ({0, 1}, 10, PIPELINED), ({0}, 10, OTHER), ({2}, 10, OTHER)
+
+
+@settings(max_examples=60, deadline=None)
+@given(nodes(), some_wishes)
+@example(Node(3), WAITING_ON_FREE_DEVICES)
+def test_takes_follow_the_ledger_and_are_undone_bit_for_bit(node, wanted):
+    books, history = take_all(node, wanted)
+    for task, (placed, before) in reversed(list(enumerate(history))):
+        books = returned(books, node, *placed, task)
         same(books, before)
+
+
+@settings(max_examples=60, deadline=None)
+@given(nodes(), some_wishes, st.randoms(use_true_random=False))
+@example(Node(3), WAITING_ON_FREE_DEVICES, Random(0))
+def test_leaving_in_any_order_follows_the_ledger(node, wanted, random):
+    books, history = take_all(node, wanted)
+    placements = [placed for placed, _ in history]
+    random.shuffle(placements)
+    for status, slots, m in placements:
+        books = left(books, node, status, slots, m)
+        for slot in slots:
+            node.remove(status, slot, m)
+        same(books, node.books())
 
 
 @settings(max_examples=60, deadline=None)
