@@ -355,7 +355,7 @@ def take_all(node: Node, wanted) -> tuple[Books, list[tuple[tuple[str, list[int]
 WAITING_ON_FREE_DEVICES = ({0, 1}, 10, PIPELINED), ({0}, 10, OTHER), ({2}, 10, OTHER)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(nodes(), some_wishes)
 @example(Node(3), WAITING_ON_FREE_DEVICES)
 def test_takes_follow_the_ledger_and_are_undone_bit_for_bit(node, wanted):
@@ -365,7 +365,7 @@ def test_takes_follow_the_ledger_and_are_undone_bit_for_bit(node, wanted):
         same(books, before)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(nodes(), some_wishes, st.randoms(use_true_random=False))
 @example(Node(3), WAITING_ON_FREE_DEVICES, Random(0))
 def test_leaving_in_any_order_follows_the_ledger(node, wanted, random):
@@ -379,7 +379,7 @@ def test_leaving_in_any_order_follows_the_ledger(node, wanted, random):
         same(books, node.books())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(nodes(), some_wishes)
 def test_without_waiting_pods_the_closed_form_holds(node, wanted):
     books = node.books()
@@ -396,7 +396,7 @@ def test_without_waiting_pods_the_closed_form_holds(node, wanted):
         assert gpus(books) == (node.count - node.whole - in_use.sum(), (in_use & (rel == used)).sum())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(nodes(), some_wishes, amounts, st.integers(1, 3), st.sampled_from([PACK, SPREAD]), st.booleans())
 def test_choice_equals_the_sorted_list(node, wanted, m, devices, terms, fits_idle):
     for wish in wanted:

@@ -189,7 +189,7 @@ queue = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 40), st.lists(queue, min_size=1, max_size=6), st.sampled_from([0.0, 1.0, 2.5]))
 def test_equals_division_queue_by_queue(total, level, k):
     assert shares(total, *level, k=k) == one_level(total, level, k)

@@ -349,7 +349,7 @@ def cases(draw) -> tuple[list[Node], Ask, set[int]]:
     return nodes, ask, given
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(cases())
 def test_equals_plain_walk(case):
     nodes, ask, given = case

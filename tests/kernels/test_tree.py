@@ -208,7 +208,7 @@ def named(tree: Set, random) -> Set:
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(trees())
 def test_equals_recursive_walk(ordered, tree):
     chunk, nodes, podsets = chunk_of(tree, ordered)

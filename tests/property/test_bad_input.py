@@ -7,7 +7,6 @@ import jax
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from property.settings import thorough
 from property.worlds import clusters
 from regression.clusters import GPU, Cluster, bound
 
@@ -39,7 +38,6 @@ def _with_wild_numbers(draw: st.DrawFn) -> Cluster:
     return cluster.job("waits", "wild").job("sound", "a", gpus=0)
 
 
-@thorough
 @given(_with_wild_numbers())
 def test_every_number_in_a_tensor_is_finite(cluster: Cluster) -> None:
     outcome = cluster.run()
@@ -97,7 +95,6 @@ def _malformed(draw: st.DrawFn) -> tuple[str, Any, float]:
     return kind, draw(st.sampled_from(MALFORMED[kind])), draw(st.floats(0, 1))
 
 
-@thorough
 @given(clusters(), _malformed())
 def test_one_malformed_object_is_flagged_alone(cluster: Cluster, malformed: tuple[str, Any, float]) -> None:
     kind, wire, place = malformed

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from property.settings import thorough
 from regression.clusters import Cluster, bound, reasons
 
 HUNDREDTHS = st.integers(1, 100)
@@ -27,13 +26,11 @@ def _decide(held: list[int], wanted: int, allowed: int, preemptible: bool) -> tu
     return bound(outcome), reasons(outcome, "new")
 
 
-@thorough
 @given(st.lists(QUARTERS, max_size=5), QUARTERS, st.booleans())
 def test_equality_passes(held: list[int], wanted: int, preemptible: bool) -> None:
     assert _decide(held, wanted, sum(held) + wanted, preemptible) == ({"new-0": "n1"}, [])
 
 
-@thorough
 @given(st.lists(HUNDREDTHS, max_size=5), HUNDREDTHS, st.booleans())
 def test_a_hundredth_more_does_not_pass(held: list[int], wanted: int, preemptible: bool) -> None:
     refused = ["OverLimit" if preemptible else "NonPreemptibleOverQuota"]
@@ -47,7 +44,6 @@ def test_sums_are_those_of_float64_in_order(held: list[int], wanted: int) -> Non
     assert _decide(held, wanted, sum(held) + wanted, True) == ({}, ["OverLimit"])
 
 
-@thorough
 @given(QUARTERS, st.integers(1, 5))
 def test_equality_passes_with_what_the_same_cycle_placed(part: int, jobs: int) -> None:
     cluster = Cluster().queue("q", limit=part * jobs / 100).node("n1", 8)
@@ -56,7 +52,6 @@ def test_equality_passes_with_what_the_same_cycle_placed(part: int, jobs: int) -
     assert len(bound(cluster.run())) == jobs
 
 
-@thorough
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=4))
 def test_a_device_is_filled_to_the_hundredth(weights: list[int]) -> None:
     """Parts that add up to a whole device share one; the last one a hundredth larger opens another."""

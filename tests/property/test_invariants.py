@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from property.settings import thorough
 from property.worlds import clusters, nodes, overcommitted, running
 from regression.clusters import Cluster, bound, pipelined, reasons
 
@@ -19,7 +18,6 @@ from kai_jax.encode.buckets import NONE_NEEDED, SMALLEST, Bucket, Sizes
 from kai_jax.tensors import Features
 
 
-@thorough
 @given(clusters())
 def test_nothing_is_promised_twice(cluster: Cluster) -> None:
     """What is bound fits beside all that is there; what waits fits beside all that stays."""
@@ -41,7 +39,6 @@ def _pods_of(cluster: Cluster, outcome: Outcome, node: str) -> list[dict]:
     return [pod for pod in cluster.objects["pods"] if place[pod["metadata"]["name"]] == [node]]
 
 
-@thorough
 @given(clusters())
 def test_a_podset_gets_its_minimum_or_nothing(cluster: Cluster) -> None:
     outcome = cluster.run()
@@ -71,7 +68,6 @@ def _with_a_gang_that_fails_late(draw: st.DrawFn) -> Cluster:
     return cluster.pod("gang-z", "gang", **request, nodeSelector={"never": "there"})
 
 
-@thorough
 @given(_with_a_gang_that_fails_late())
 def test_a_failed_attempt_leaves_every_tensor_as_it_was(cluster: Cluster) -> None:
     for queue in cluster.objects["queues"]:
@@ -90,7 +86,6 @@ def test_a_failed_attempt_did_place_pods_before_it_failed() -> None:
     assert bound(outcome) == {}
 
 
-@thorough
 @given(clusters(), st.randoms(use_true_random=False))
 def test_the_order_of_the_input_decides_nothing(cluster: Cluster, random: Any) -> None:
     shuffled = cluster.copy()
@@ -99,7 +94,6 @@ def test_the_order_of_the_input_decides_nothing(cluster: Cluster, random: Any) -
     assert _decided(cluster.run()) == _decided(shuffled.run())
 
 
-@thorough
 @given(clusters())
 def test_more_padding_decides_nothing(cluster: Cluster) -> None:
     expected = _decided(cluster.run())
@@ -108,7 +102,6 @@ def test_more_padding_decides_nothing(cluster: Cluster) -> None:
         assert _decided(cluster.run()) == expected
 
 
-@thorough
 @given(clusters(plain=True))
 def test_parts_of_the_program_that_are_not_needed_decide_nothing(cluster: Cluster) -> None:
     expected = _decided(cluster.run())
