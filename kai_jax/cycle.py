@@ -6,7 +6,7 @@ moment of the cycle is an argument.
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -19,20 +19,17 @@ from kai_jax.actions.allocate import allocate, no_attempts
 from kai_jax.api import documents
 from kai_jax.api.config import Settings
 from kai_jax.api.plain import InputError
+from kai_jax.api.usage import NO_USAGE, Usage
 from kai_jax.encode.buckets import MAX_DEVICES
 from kai_jax.encode.decode import Decisions, decode
 from kai_jax.encode.encode import Encoded, encode
 from kai_jax.kernels.fair_share import fair_share
 from kai_jax.model import cluster as model
-from kai_jax.model.queues import Triple
 from kai_jax.tensors import Attempts, Policy, Snapshot, State
 
 ACTIONS = {"allocate": allocate}
 STEPS = ("read", "parse", "encode", "compile", "core", "decode")
 
-NO_USAGE: Mapping[str, Triple] = {}
-
-Usage = Mapping[str, Triple]
 Observer = Callable[[str], None]
 
 
@@ -98,7 +95,7 @@ def run_file(
 def run(document: documents.Document, now: float, usage: Usage = NO_USAGE, observe: Observer | None = None) -> Outcome:
     """Runs one cycle on a document at `now`, in Unix seconds.
 
-    `usage` is the normalised history of queues by name, and `observe` is told the name of every step as it starts.
+    `usage` is the past usage of queues by name, and `observe` is told the name of every step as it starts.
     """
     return _run(document, now, usage, _Stopwatch(observe or _ignore))
 

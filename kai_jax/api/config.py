@@ -3,7 +3,8 @@
 `Settings` is what a document or file says; `resolve` lays it over the defaults and reports what it does not know.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -79,6 +80,16 @@ class Config(Wire, frozen=True):
     def argument(self, plugin: str, key: str) -> str | None:
         """An argument as written; None where the plugin is off or has no such argument."""
         return next((entry.arguments.get(key) for entry in self.plugins if entry.name == plugin), None)
+
+    @property
+    def k_value(self) -> float:
+        """How much past usage weighs in fair shares: 1 unless a number is given, never below 0 (spec 02 §2)."""
+        number = _finite(self.argument("proportion", "kValue"))
+        return 1.0 if number is None else max(0.0, number)
+
+    def spreads(self, resource: str) -> bool:
+        """Whether pods that ask for a resource ("gpu" or "cpu") are spread over nodes rather than packed."""
+        return self.argument("nodeplacement", resource) == "spread"
 
 
 class Params(Wire, frozen=True):
@@ -198,14 +209,34 @@ def resolve(settings: Settings) -> tuple[Config, Params, tuple[str, ...]]:
     )
     depths, generators = config.queue_depth_per_action, config.search_budgets.generator
     warnings = [
+        *_warnings_of_arguments(config),
         *(f"config.actions: unknown action {a!r} is left out" for a in actions if a not in DEFAULT_ACTIONS),
         *(f"config.tiers: unknown plugin {p.name!r} is left out" for p in plugins if p.name not in KNOWN_PLUGINS),
         *(f"config.queueDepthPerAction: unknown action {a!r}" for a in depths if a not in DEFAULT_ACTIONS),
+        *(f"config.queueDepthPerAction.{a}: {d} counts as -1, unlimited" for a, d in depths.items() if d < -1),
         *(f"config.scenarioSearchBudgets: unknown generator {g!r}" for g in generators if g not in KNOWN_GENERATORS),
     ]
     if fields.usage_db_config:
-        warnings.append("config.usageDBConfig is not supported, past usage counts as zero")
+        warnings.append("config.usageDBConfig: not read, past usage is zero unless it is given as a file")
     return config, params, tuple(warnings)
+
+
+def _warnings_of_arguments(config: Config) -> Iterator[str]:
+    weight = config.argument("proportion", "kValue")
+    if weight is not None and _finite(weight) is None:
+        yield f"config.tiers: plugin proportion: kValue: {weight!r} is not a number, 1 counts"
+    for resource in ("cpu", "gpu"):
+        strategy = config.argument("nodeplacement", resource)
+        if strategy not in (None, "binpack", "spread"):
+            yield f"config.tiers: plugin nodeplacement: {resource}: unknown strategy {strategy!r}, binpack counts"
+
+
+def _finite(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _listed(actions: str | tuple[str, ...]) -> tuple[str, ...] | list[str]:

@@ -1,6 +1,7 @@
 """Plain values (dicts, lists, strings, numbers) as read from YAML and JSON, before they become typed objects."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -50,6 +51,12 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [without_nulls(entry) for entry in value if entry is not None]
     return value
+
+
+def some_of(names: Sequence[str], shown: int = 5) -> str:
+    """The first names, and how many there are beside them: "a, b and 3 more"."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def describe(error: Exception) -> str:

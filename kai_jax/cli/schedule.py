@@ -14,6 +14,7 @@ from kai_jax.cli import cache
 
 if TYPE_CHECKING:
     from kai_jax.api.config import Settings
+    from kai_jax.api.usage import Usage
     from kai_jax.cli.outputs import Result
 
 EXAMPLE = "example"
@@ -26,6 +27,11 @@ EXAMPLE = "example"
     help="Scheduler configuration (YAML) that overrides the one of the snapshots.",
 )
 @click.option(
+    "--usage",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Past usage of queues (YAML or JSON), parts of the cluster such as 'team-a: {gpu: 0.4}'; lowers fair shares.",
+)
+@click.option(
     "-o", "--output", type=click.Choice(["table", "json", "jsonl", "yaml"]), default="table", show_default=True,
     help="jsonl: one document per snapshot and line, in order.",
 )  # fmt: skip
@@ -34,6 +40,7 @@ EXAMPLE = "example"
 @click.argument("snapshots", nargs=-1, type=click.Path(path_type=Path), metavar="[SNAPSHOT]...")
 def schedule(
     config: Path | None,
+    usage: Path | None,
     output: str,
     explain: str | None,
     cache_dir: Path | None,
@@ -49,6 +56,8 @@ def schedule(
     Exit status: 0 every snapshot was decided, 1 some could not be read, 2 the command line is wrong.
     """
     from kai_jax.api.config import ConfigError, read_settings
+    from kai_jax.api.plain import InputError
+    from kai_jax.api.usage import NO_USAGE, read_usage
     from kai_jax.cli import outputs
 
     if explain is not None and "/" not in explain:
@@ -57,6 +66,10 @@ def schedule(
         overrides = read_settings(config) if config else None
     except ConfigError as error:
         raise click.BadParameter(str(error), param_hint="--config") from error
+    try:
+        past = read_usage(usage) if usage else NO_USAGE
+    except InputError as error:
+        raise click.BadParameter(str(error), param_hint="--usage") from error
     cache.enable(cache_dir, no_cache)
     with ExitStack() as stack:
         inputs = [(str(path), path) for path in snapshots]
@@ -64,12 +77,14 @@ def schedule(
             folder = stack.enter_context(as_file(files("kai_jax.cli") / "examples"))
             inputs = [(EXAMPLE, folder)]
         failures: list[str] = []
-        outputs.WRITERS[output](_results(inputs, overrides, failures), explain)
+        outputs.WRITERS[output](_results(inputs, overrides, past, failures), explain)
     if failures:
         sys.exit(1)
 
 
-def _results(inputs: list[tuple[str, Path]], overrides: "Settings | None", failures: list[str]) -> Iterator["Result"]:
+def _results(
+    inputs: list[tuple[str, Path]], overrides: "Settings | None", usage: "Usage", failures: list[str]
+) -> Iterator["Result"]:
     """Decides one input after the other; a failure goes to stderr and is yielded in its place."""
     from rich.console import Console
 
@@ -82,7 +97,7 @@ def _results(inputs: list[tuple[str, Path]], overrides: "Settings | None", failu
         for name, path in inputs:
             progress.begin(name)
             try:
-                result = Result(name, cycle.run_file(path, time.time(), overrides, observe=progress.step))
+                result = Result(name, cycle.run_file(path, time.time(), overrides, usage, progress.step))
             except DocumentError as error:
                 failures.append(name)
                 click.echo(f"kai-jax: {error}", err=True)

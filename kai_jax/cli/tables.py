@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from kai_jax.api.plain import some_of
 from kai_jax.cycle import Outcome
 from kai_jax.encode.decode import Decisions
 from kai_jax.explain import Explanation, explain_pending
@@ -97,8 +98,7 @@ def _places(decisions: Decisions, pods: Iterable[str], shared: dict[str, list[in
         status, node = decisions.final[pod]
         groups[node, _holding(decisions, pod, status, shared)].append(pod.rpartition("/")[2])
     for (node, holding), names in groups.items():
-        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-        yield f"[bold]{escape(node)}[/] {escape(', '.join(names[:NAMES_SHOWN]))}{more}{holding}"
+        yield f"[bold]{escape(node)}[/] {escape(some_of(names, NAMES_SHOWN))}{holding}"
 
 
 def _holding(decisions: Decisions, pod: str, status: str, shared: dict[str, list[int]]) -> str:

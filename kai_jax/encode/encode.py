@@ -1,6 +1,5 @@
 """From the cluster to tensors: numpy leaves, padded to a bucket, in the dtypes of `kai_jax.tensors`."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +37,7 @@ def encode(cluster: Cluster, devices: int = 0) -> Encoded:
         snapshot=encode_snapshot(cluster, layout, bucket),
         state=encode_state(cluster, layout, bucket.sizes),
         policy=_policy(cluster, bucket),
-        k_value=np.float64(_k_value(cluster)),
+        k_value=np.float64(cluster.config.k_value),
     )
 
 
@@ -52,12 +51,3 @@ def _policy(cluster: Cluster, bucket: Bucket) -> Policy:
         features=bucket.features,
         bounds=bucket.bounds,
     )
-
-
-def _k_value(cluster: Cluster) -> float:
-    """How much history weighs: 1 unless configured, never below 0 (plugin arguments)."""
-    try:
-        value = float(cluster.config.argument("proportion", "kValue") or "1")
-    except ValueError:
-        return 1.0
-    return max(0.0, value) if math.isfinite(value) else 1.0

@@ -47,7 +47,7 @@ def encode_snapshot(cluster: Cluster, layout: Layout, bucket: Bucket) -> Snapsho
 
 
 def _spreads(cluster: Cluster, resource: str) -> Leaf:
-    return np.bool_(cluster.config.argument("nodeplacement", resource) == "spread")
+    return np.bool_(cluster.config.spreads(resource))
 
 
 def _nodes(cluster: Cluster, sizes: Sizes) -> Nodes:

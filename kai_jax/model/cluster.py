@@ -3,7 +3,6 @@
 `build` is the one way from objects to it, and everything it computes is what `kai_jax.encode` turns into tensors.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,8 @@ import numpy as np
 from kai_jax.api.config import Config, Params
 from kai_jax.api.documents import Document
 from kai_jax.api.objects import BindRequest
+from kai_jax.api.plain import some_of
+from kai_jax.api.usage import NO_USAGE, Usage
 from kai_jax.model.books import Books, read_books, resource_axis
 from kai_jax.model.claims import ClaimTable
 from kai_jax.model.constraints import ConstraintTable
@@ -20,17 +21,13 @@ from kai_jax.model.order import sort_tasks
 from kai_jax.model.pod_requirements import POD_GROUP
 from kai_jax.model.podgroups import Job, Jobs, join, read_jobs
 from kai_jax.model.ports import PortTable
-from kai_jax.model.queues import QueueTree, Triple, read_queues
+from kai_jax.model.queues import QueueTree, read_queues
 from kai_jax.model.refusals import refuse
 from kai_jax.model.requests import RequestTable
 from kai_jax.model.shards import Shard
 from kai_jax.model.tasks import NOWHERE, USED, Bindings, Task, TaskReader, is_helper, is_reservation
 from kai_jax.model.topologies import Placement, Topology, read_topologies, resolve
 from kai_jax.tensors.state import Status
-
-NAMES_SHOWN = 5  # pods that a warning names
-
-NO_USAGE: Mapping[str, Triple] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class Cluster:
     warnings: tuple[str, ...]
 
 
-def build(document: Document, now: float, usage: Mapping[str, Triple] = NO_USAGE) -> Cluster:
+def build(document: Document, now: float, usage: Usage = NO_USAGE) -> Cluster:
     """The cluster of a document at `now` (Unix seconds); `usage` is the normalised history by queue name.
 
     Never fails on a bad object: it is left out or corrected, and `warnings` names it and its field.
@@ -124,12 +121,8 @@ def _read_pods(document: Document, reader: TaskReader, jobs: Jobs, warnings: lis
         if task.node != NOWHERE and task.status in USED:
             placed.append(task)
     if alone:
-        names = ", ".join(alone[:NAMES_SHOWN]) + (
-            f" and {len(alone) - NAMES_SHOWN} more" if alone[NAMES_SHOWN:] else ""
-        )
-        warnings.append(
-            f"pod {names}: metadata.annotations[{POD_GROUP}]: no such podgroup in this shard, not scheduled"
-        )
+        missing = f"metadata.annotations[{POD_GROUP}]: no such podgroup in this shard, not scheduled"
+        warnings.append(f"pod {some_of(alone)}: {missing}")
     return placed
 
 

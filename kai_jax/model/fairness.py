@@ -48,11 +48,13 @@ def cluster_total(nodes: Iterable[Node], foreign: Iterable[Task], requests: Requ
             mig = sum(amount * mig_size(name) for name, amount in node.amounts.items())
             gpus = 0 if barred else node.amounts.get(GPU, 0) + mig
             total += (node.amounts.get(CPU, 0), node.amounts.get(MEMORY, 0), gpus)
-    for task in foreign:
-        if task.node in ready:
-            requirement = requests.requirement(task.request)
-            amounts = dict(requirement.amounts)
-            total -= (amounts.get(CPU, 0), amounts.get(MEMORY, 0), requirement.demand_gpu(None))
+    taken = [
+        (*_amounts(requests, task.request), requests.requirement(task.request).demand_gpu(None))
+        for task in foreign
+        if task.node in ready
+    ]
+    for amounts in sorted(taken, key=lambda amounts: amounts[2]):  # as below
+        total -= amounts
     return total
 
 
@@ -90,10 +92,11 @@ def queue_use(
                 queue.append(place)
                 request.append(index)
                 fixed.append(binding)
-    places = np.array(queue, dtype=np.intp)
-    amounts = np.column_stack((columns[np.array(request, dtype=np.intp)], np.array(gpus, dtype=float)))
-    held = np.array(allocated, dtype=float)
-    bound = held * np.array(fixed, dtype=float)
+    order = np.argsort(np.array(gpus, dtype=float))  # the order of the input must not round the sums
+    places = np.array(queue, dtype=np.intp)[order]
+    amounts = np.column_stack((columns[np.array(request, dtype=np.intp)], np.array(gpus, dtype=float)))[order]
+    held = np.array(allocated, dtype=float)[order]
+    bound = held * np.array(fixed, dtype=float)[order]
     count = len(queues.queues)
     parents = [entry.parent for entry in queues.queues]
     return QueueUse(

@@ -1,9 +1,10 @@
 """Podgroups as jobs: which are scheduled, their tree, priority and pods (spec 01 §6)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kai_jax.api.objects import PodGroup, PriorityClass
+from kai_jax.api.plain import some_of
 from kai_jax.api.times import TimeError, seconds, unix
 from kai_jax.model.queues import QueueTree
 from kai_jax.model.shards import Shard
@@ -88,6 +89,7 @@ def read_jobs(
     for group in groups:
         if shard.has(group.metadata.labels) and not _backs_off(group, shard):
             jobs.add(_read(group, priorities, queues, warnings))
+    warnings += priorities.warnings()
     return jobs
 
 
@@ -117,27 +119,36 @@ def is_ready(job: Job) -> bool:
 
 
 class _Priorities:
-    """Values of priority classes by name."""
+    """Values of priority classes by name; remembers which podgroups named one that does not exist."""
 
     def __init__(self, classes: Iterable[PriorityClass]) -> None:
         self._values: dict[str, int] = {}
         self._default = DEFAULT_PRIORITY
+        self._missing: dict[str, list[str]] = {}
         for item in classes:
             self._values[item.metadata.name] = item.value
             if item.global_default:
                 self._default = item.value
 
-    def of(self, name: str) -> int:
+    def of(self, name: str, job: str) -> int:
+        if name and name not in self._values:
+            self._missing.setdefault(name, []).append(job)
         return self._values.get(name, self._default)
+
+    def warnings(self) -> Iterator[str]:
+        for name, keys in self._missing.items():
+            missing = f"spec.priorityClassName: priority class {name!r} does not exist, {self._default} counts"
+            yield f"podgroup {some_of(keys)}: {missing}"
 
 
 def _read(group: PodGroup, priorities: _Priorities, queues: QueueTree, warnings: list[str]) -> Job:
     spec = group.spec
-    label = f"podgroup {group.metadata.namespace}/{group.metadata.name}"
+    key = f"{group.metadata.namespace}/{group.metadata.name}"
+    label = f"podgroup {key}"
     exists = spec.queue in queues.index
     if not exists:
         warnings.append(f"{label}: spec.queue: queue {spec.queue!r} does not exist")
-    priority = priorities.of(spec.priority_class_name) if exists else 0
+    priority = priorities.of(spec.priority_class_name, key) if exists else 0
     try:
         tree = read_tree(group)
     except TreeError as error:

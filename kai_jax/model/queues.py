@@ -7,6 +7,7 @@ from kai_jax.api.objects import Queue as QueueObject
 from kai_jax.api.objects import QueueResources
 from kai_jax.api.quantity import MAX_INT32
 from kai_jax.api.times import TimeError, unix
+from kai_jax.api.usage import Usage
 from kai_jax.model.shards import Shard
 from kai_jax.tensors.state import UNLIMITED
 
@@ -59,7 +60,7 @@ def read_queues(
     objects: Iterable[QueueObject],
     shard: Shard,
     full_hierarchy: bool,
-    usage: Mapping[str, Triple],
+    usage: Usage,
     now: float,
     warnings: list[str],
 ) -> QueueTree:
@@ -68,7 +69,9 @@ def read_queues(
     parents = {name: queue.spec.parent_queue for name, queue in specs.items()}
     if not full_hierarchy:
         specs, parents = _flattened(specs, parents, warnings)
-    return _tree(specs, parents, usage, now, warnings)
+    tree = _tree(specs, parents, usage, now, warnings)
+    warnings += [f"usage: queue {name!r} does not exist" for name in usage if name not in tree.index]
+    return tree
 
 
 def _flattened(
@@ -87,7 +90,7 @@ def _flattened(
 def _tree(
     specs: Mapping[str, QueueObject],
     parents: Mapping[str, str],
-    usage: Mapping[str, Triple],
+    usage: Usage,
     now: float,
     warnings: list[str],
 ) -> QueueTree:

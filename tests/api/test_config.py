@@ -100,6 +100,21 @@ def test_unknown_names_are_reported_and_the_others_run() -> None:
         assert any(name in warning for warning in warnings)
 
 
+def test_arguments_that_mean_nothing_are_reported_and_have_their_default() -> None:
+    arguments = {"proportion": {"kValue": "much"}, "nodeplacement": {"gpu": "spread", "cpu": "scatter"}}
+    plugins = [{"name": name, "arguments": values} for name, values in arguments.items()]
+    config = {"tiers": [{"plugins": plugins}], "queueDepthPerAction": {"allocate": -2, "reclaim": -1}}
+
+    read, _, warnings = resolve(document_settings(config, None))
+
+    assert (read.k_value, read.spreads("gpu"), read.spreads("cpu")) == (1.0, True, False)
+    assert warnings == (
+        "config.tiers: plugin proportion: kValue: 'much' is not a number, 1 counts",
+        "config.tiers: plugin nodeplacement: cpu: unknown strategy 'scatter', binpack counts",
+        "config.queueDepthPerAction.allocate: -2 counts as -1, unlimited",
+    )
+
+
 @pytest.mark.parametrize(
     ("config", "params", "field"),
     [

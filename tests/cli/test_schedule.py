@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from kai_jax.cli.cache import default_folder, processor
+from kai_jax.sim.snapshot import NodeShape, SnapshotWriter
 
 from .conftest import Run
 
@@ -108,6 +109,41 @@ def test_a_configuration_overrides_the_one_of_the_snapshot(run: Run, snapshot: P
     assert document["actions"] == []
     assert document["final"] == document["initial"]
     assert document["warnings"] == ["config.actions: reclaim: not supported yet, skipped"]
+
+
+def test_past_usage_lowers_fair_shares(run: Run, tmp_path: Path) -> None:
+    """16 devices, equal weights, one queue has used half of the cluster: 5 and 11 (k = 1)."""
+    writer = SnapshotWriter(NodeShape(gpus=16), actions="allocate")
+    writer.node(0)
+    for name in ("busy", "idle"):
+        writer.queue(name, gpu=0)
+        writer.job(f"job-{name}", name, pods=16)
+    snapshot, usage = tmp_path / "cluster.json", tmp_path / "usage.yaml"
+    snapshot.write_text(json.dumps(writer.document()))
+    usage.write_text("busy: {gpu: 0.5}\ngone: {}\n")
+    document = json.loads(run("schedule", "-o", "json", "--usage", usage, snapshot).stdout)
+    assert {name: queue["fair_share"][2] for name, queue in document["queues"].items()} == {"busy": 5, "idle": 11}
+    assert document["warnings"] == ["usage: queue 'gone' does not exist"]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("team-a: {gpus: 1}", "queue team-a: object contains unknown field `gpus`"),
+        ("team-a: {gpu: -1}", "queue team-a: gpu: expected a number from 0 on, found -1.0"),
+        ("team-a: {gpu: .nan}", "queue team-a: gpu: expected a number from 0 on, found nan"),
+        ("[]", "expected `object`, got `array`"),
+        ("a: {}\n---\nb: {}\n", "expected one YAML document, found 2"),
+    ],
+)
+def test_usage_that_means_nothing_ends_with_status_2(
+    run: Run, snapshot: Path, tmp_path: Path, written: str, message: str
+) -> None:
+    usage = tmp_path / "usage.yaml"
+    usage.write_text(written)
+    result = run("schedule", "--usage", usage, snapshot)
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,13 @@ def test_a_global_default_stands_in_for_unknown_classes() -> None:
     assert [job.priority for job in jobs] == [70, 100]
 
 
+def test_a_missing_priority_class_is_named_once_with_its_podgroups() -> None:
+    groups = [a_group("a", priorityClassName="gone"), a_group("b"), a_group("c", priorityClassName="gone")]
+    (warning,) = a_cluster([], [], groups, priority_classes=CLASSES).warnings
+    missing = "spec.priorityClassName: priority class 'gone' does not exist, 50 counts"
+    assert warning == f"podgroup team/a, team/c: {missing}"
+
+
 @pytest.mark.parametrize(
     ("backoff", "conditions", "loaded"),
     [

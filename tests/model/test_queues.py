@@ -1,6 +1,9 @@
 """The queue tree: numbers, orphans, cycles, the flat hierarchy; totals and use."""
 
+from itertools import permutations
+
 import numpy as np
+import pytest
 from model.clusters import NOW, UNLIMITED, a_cluster, a_group, a_node, a_pod, a_queue
 
 from kai_jax.api.config import Config, Params
@@ -107,10 +110,22 @@ def test_use_of_queues_includes_descendants() -> None:
     assert use.request.T.tolist() == [[2000, 5, 0.75], [2000, 5, 0.75], leaf, other]
 
 
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_the_order_of_the_input_rounds_no_sum(order: tuple[int, ...]) -> None:
+    part = {"annotations": {"gpu-fraction": "0.3"}, "requests": {"cpu": "1"}}
+    asked = [part, part, {}, {}]
+    waiting = [a_pod(f"waits{index}", **asked[index]) for index in order]
+    foreign = [a_pod(f"holds{index}", "", node="n1", schedulerName="other", **asked[index]) for index in order]
+    cluster = a_cluster([a_node(gpus=8)], waiting + foreign)
+    assert cluster.use.request[2].tolist() == [0.3 + 0.3 + 1 + 1] * 2
+    assert cluster.total[2] == 8 - 0.3 - 0.3 - 1 - 1
+
+
 def test_history_is_given_by_queue_name() -> None:
     document = Document(Config(), Params(), Objects(queues=(Queue(Metadata("a")), Queue(Metadata("b")))))
-    queues = build(document, NOW, {"a": (0.1, 0.2, 0.3), "gone": (1, 1, 1)}).queues.queues
-    assert [queue.usage for queue in queues[1:]] == [(0.1, 0.2, 0.3), (0, 0, 0)]
+    cluster = build(document, NOW, {"a": (0.1, 0.2, 0.3), "gone": (1, 1, 1)})
+    assert [queue.usage for queue in cluster.queues.queues[1:]] == [(0.1, 0.2, 0.3), (0, 0, 0)]
+    assert "usage: queue 'gone' does not exist" in cluster.warnings
 
 
 def test_missing_numbers_of_a_resource_are_zero() -> None:
