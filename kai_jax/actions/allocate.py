@@ -11,9 +11,9 @@ from jax import Array, lax
 from kai_jax.kernels.attempt import Job, defer_job, note_reason, task_at, try_job
 from kai_jax.kernels.books import Books, close_books, open_books
 from kai_jax.kernels.gate import Verdict, check_capacity
-from kai_jax.kernels.place import Owner, request_of
+from kai_jax.kernels.place import request_of
 from kai_jax.kernels.queue_order import Need, Order, build_order, pop, rank_queues, settle_path
-from kai_jax.kernels.rank import CPU, MEMORY
+from kai_jax.kernels.rank import CPU, MEMORY, Owner
 from kai_jax.kernels.search import Memo, no_memo
 from kai_jax.kernels.tree import Chunk, next_chunk
 from kai_jax.kernels.vector import element, put, put_row, row, when

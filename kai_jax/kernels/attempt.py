@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from kai_jax.kernels.books import Books
-from kai_jax.kernels.place import Owner, Place, Placement, book, defer, place_of, request_of, unbook
-from kai_jax.kernels.rank import NodeSet, all_nodes, causes, usage_of
+from kai_jax.kernels.place import Place, Placement, book, defer, place_of, request_of, unbook
+from kai_jax.kernels.rank import NodeSet, Owner, all_nodes, causes, usage_of
 from kai_jax.kernels.search import Memo, candidate_of, find_node, forget
 from kai_jax.kernels.topology import Group, node_sets, nodes_of
 from kai_jax.kernels.tree import Chunk

@@ -9,18 +9,10 @@ from jax import Array
 from kai_jax.kernels.books import Books
 from kai_jax.kernels.devices import leave_devices, pack, return_devices, take_devices, take_undoably, unpack
 from kai_jax.kernels.exact import quotient, rounded
-from kai_jax.kernels.rank import CPU, GPU, MEMORY, device_memory, portion_of
+from kai_jax.kernels.rank import CPU, GPU, MEMORY, Owner, device_memory, portion_of
 from kai_jax.kernels.vector import add, element, put, row, when
 from kai_jax.tensors import Policy, Requests, Snapshot, Status
 from kai_jax.tensors.pytree import pytree
-
-
-@pytree
-class Owner:
-    """The job that a task belongs to, as far as placement asks."""
-
-    path: Array  # i32[levels] queues from its leaf to the top, -1 beyond
-    preemptible: Array  # bool[]
 
 
 @pytree

@@ -44,14 +44,21 @@ class View:
 
 
 @pytree
+class Owner:
+    """The job that a task belongs to, as far as placement asks."""
+
+    path: Array  # i32[levels] queues from its leaf to the top, -1 beyond
+    preemptible: Array  # bool[]
+
+
+@pytree
 class Candidate:
     """A task and its job, as far as ranking asks."""
 
     constraint: Array  # i32[] -> C
     nominated: Array  # i32[] -> N or -1
     request: Requests  # one row
-    path: Array  # i32[levels] queues from the job's leaf to the top, -1 beyond
-    preemptible: Array  # bool[]
+    owner: Owner
 
 
 @pytree
@@ -120,9 +127,9 @@ def is_local(usage: Usage, task: Candidate) -> Array:
     """
     request = task.request
     asked = jnp.where(request.cpu_only, request.vector[CPU], request.vector[GPU])
-    at = jnp.maximum(task.path, 0)
-    no_limit = (task.path < 0) | (usage.queues.limit[2, at] == UNLIMITED)
-    no_quota = (task.path < 0) | task.preemptible | (usage.queues.quota[2, at] == UNLIMITED)
+    at = jnp.maximum(task.owner.path, 0)
+    no_limit = (task.owner.path < 0) | (usage.queues.limit[2, at] == UNLIMITED)
+    no_quota = (task.owner.path < 0) | task.owner.preemptible | (usage.queues.quota[2, at] == UNLIMITED)
     return jnp.where(request.shared, jnp.all(no_limit & no_quota), asked > 0) & (task.nominated < 0)
 
 
@@ -278,12 +285,12 @@ def _within_capacity(policy: Policy, view: View, usage: Usage, task: Candidate, 
     limit, quota = usage.queues.limit[2], usage.queues.quota[2]
 
     within = everywhere
-    for level in range(task.path.shape[0]):
-        queue = jnp.maximum(task.path[level], 0)
+    for level in range(task.owner.path.shape[0]):
+        queue = jnp.maximum(task.owner.path[level], 0)
         most, deserved = element(limit, queue), element(quota, queue)
-        unlimited = (task.path[level] < 0) | (most == UNLIMITED)
+        unlimited = (task.owner.path[level] < 0) | (most == UNLIMITED)
         within = within & (unlimited | (element(usage.allocated, queue) + amount <= most))
-        unlimited = (task.path[level] < 0) | task.preemptible | (deserved == UNLIMITED)
+        unlimited = (task.owner.path[level] < 0) | task.owner.preemptible | (deserved == UNLIMITED)
         within = within & (unlimited | (element(usage.fixed, queue) + amount <= deserved))
     return within | (amount == 0)
 

@@ -8,11 +8,12 @@ from jax import Array, lax
 
 from kai_jax.kernels.books import Books
 from kai_jax.kernels.devices import Ask, choose_devices
-from kai_jax.kernels.place import Owner, Placement, request_of
+from kai_jax.kernels.place import Placement, request_of
 from kai_jax.kernels.rank import (
     PODS,
     Candidate,
     NodeSet,
+    Owner,
     View,
     all_nodes,
     device_memory,
@@ -84,8 +85,7 @@ def candidate_of(snapshot: Snapshot, task: Array, owner: Owner) -> Candidate:
         constraint=element(snapshot.tasks.constraint, task),
         nominated=element(snapshot.tasks.nominated, task),
         request=request_of(snapshot.requests, element(snapshot.tasks.request, task)),
-        path=owner.path,
-        preemptible=owner.preemptible,
+        owner=owner,
     )
 
 

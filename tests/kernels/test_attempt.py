@@ -5,11 +5,12 @@ from functools import partial
 
 import jax
 import numpy as np
-from kernels.snapshots import CPU, GPU, NODES, REQUESTS, Request, policy, random_cluster
+from kernels.snapshots import CPU, GPU, NODES, REQUESTS, Request, policy, random_cluster, same
 
 from kai_jax.kernels.attempt import Job, defer_job, task_at, try_job
 from kai_jax.kernels.books import open_books
-from kai_jax.kernels.place import Owner, book
+from kai_jax.kernels.place import book
+from kai_jax.kernels.rank import Owner
 from kai_jax.kernels.search import find_node, no_memo
 from kai_jax.kernels.tree import Chunk
 from kai_jax.tensors import Attempts, Bounds, Cause, Features, Policy, Reason, Snapshot, State, Status
@@ -74,11 +75,6 @@ def step(snapshot, numbered, books, task):
 
 
 defer = jax.jit(defer_job, static_argnums=0)
-
-
-def same(a, b) -> None:
-    for (path, left), (_, right) in zip(jax.tree.leaves_with_path(a), jax.tree.leaves_with_path(b), strict=True):
-        assert np.asarray(left).tobytes() == np.asarray(right).tobytes(), path
 
 
 def cluster(seed: int, tasks: int) -> tuple[Snapshot, State]:

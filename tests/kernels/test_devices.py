@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kernels.snapshots import same
 
 from kai_jax.kernels.books import Books, device_gaps
 from kai_jax.kernels.devices import (
@@ -142,15 +143,6 @@ class Node:
 
 def slots_of(slots) -> np.ndarray:
     return np.isin(np.arange(SLOTS), list(slots))
-
-
-def same(a: Books, b: Books) -> None:
-    for f in fields(Books):
-        if f.name.startswith("before_"):
-            continue  # notes for undoing, of no meaning afterwards
-        left, right = np.asarray(getattr(a, f.name)), np.asarray(getattr(b, f.name))
-        assert left.dtype == right.dtype, f.name
-        assert left.tobytes() == right.tobytes(), f.name
 
 
 def taken(books: Books, node: Node, status: str, slots, m: int, task: int = 0) -> Books:

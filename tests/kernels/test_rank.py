@@ -22,7 +22,7 @@ from kernels.snapshots import (
 
 from kai_jax.kernels.books import open_books
 from kai_jax.kernels.place import request_of
-from kai_jax.kernels.rank import Candidate, NodeSet, all_nodes, causes, rank, usage_of
+from kai_jax.kernels.rank import Candidate, NodeSet, Owner, all_nodes, causes, rank, usage_of
 from kai_jax.tensors import Cause, Snapshot, State
 
 PATH = np.array([2, 1], np.int32)
@@ -32,7 +32,10 @@ books_of = jax.jit(open_books, static_argnums=2)
 def ranks(terms, snapshot, state, request: int, *, constraint=0, nominated=-1, within=None, preemptible=True, of=rank):
     books = books_of(snapshot, state, 4)
     task = Candidate(
-        np.int32(constraint), np.int32(nominated), request_of(snapshot.requests, request), PATH, np.bool_(preemptible)
+        np.int32(constraint),
+        np.int32(nominated),
+        request_of(snapshot.requests, request),
+        Owner(PATH, np.bool_(preemptible)),
     )
     return np.asarray(compiled(of, policy(terms), snapshot, books, within, task))
 
