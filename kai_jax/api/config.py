@@ -3,7 +3,6 @@
 `Settings` is what a document or file says; `resolve` lays it over the defaults and reports what it does not know.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kai_jax.api.numbers import decimal
 from kai_jax.api.objects import NOTHING, Wire
 from kai_jax.api.plain import InputError, describe, load_yaml, without_nulls
 from kai_jax.api.times import TimeError, seconds
@@ -84,7 +84,7 @@ class Config(Wire, frozen=True):
     @property
     def k_value(self) -> float:
         """How much past usage weighs in fair shares: 1 unless a number is given, never below 0 (spec 02 §2)."""
-        number = _finite(self.argument("proportion", "kValue"))
+        number = decimal(self.argument("proportion", "kValue") or "")
         return 1.0 if number is None else max(0.0, number)
 
     def spreads(self, resource: str) -> bool:
@@ -111,6 +111,12 @@ class Params(Wire, frozen=True):
     gpu_worker_node_label_key: str = "node-role.kubernetes.io/gpu-worker"
     mig_worker_node_label_key: str = "node-role.kubernetes.io/mig-enabled"
     resource_reservation_app_label: str = "kai-resource-reservation"
+
+
+_OTHER_PARAMS = frozenset({  # keys of the peer's dumps: the first is spread out, the others mean nothing here
+    "partitionParams", "schedulePeriod", "numOfStatusRecordingWorkers", "detailedFitErrors",
+    "updatePodEvictionCondition",
+})  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ what files say
@@ -156,10 +162,10 @@ def read_settings(path: Path) -> Settings:
             raise ConfigError(f"expected one YAML document, found {len(documents)}")
         config = dict(_mapping(documents[0], "configuration"))
         params = _mapping(config.pop("schedulerParams", None), "schedulerParams")
-        known = set(_ConfigFields.__struct_encode_fields__)
-        for key in config:
-            if key not in known:
-                raise ConfigError(f"unknown key {key!r}, expected {', '.join(sorted(known))}, schedulerParams")
+        _expect_keys(config, {*_ConfigFields.__struct_encode_fields__, "schedulerParams"}, "")
+        _expect_keys(params, {*Params.__struct_encode_fields__, *_OTHER_PARAMS}, "schedulerParams.")
+        budgets = _mapping(config.get("scenarioSearchBudgets"), "scenarioSearchBudgets")
+        _expect_keys(budgets, set(SearchBudgets.__struct_encode_fields__), "scenarioSearchBudgets.")
         settings = Settings(config, params)
         resolve(settings)
     except OSError as error:
@@ -167,6 +173,12 @@ def read_settings(path: Path) -> Settings:
     except InputError as error:
         raise ConfigError(f"{path}: {error}") from error
     return settings
+
+
+def _expect_keys(values: Mapping[str, Any], known: set[str], prefix: str) -> None:
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"unknown key {prefix + key!r}, expected {', '.join(sorted(known))}")
 
 
 # ------------------------------------------------------------------------------------ from settings to configuration
@@ -199,7 +211,8 @@ def resolve(settings: Settings) -> tuple[Config, Params, tuple[str, ...]]:
     fields = _convert(_config_values(complete.config), _ConfigFields, "config")
     params = _convert(_params_values(complete.params), Params, "schedulerParams")
 
-    actions = [name.strip() for name in _listed(fields.actions)]
+    listed = [name.strip() for name in _listed(fields.actions)]
+    actions = list(dict.fromkeys(listed))
     plugins = [plugin for tier in fields.tiers for plugin in tier.plugins] or DEFAULT_PLUGINS
     config = Config(
         actions=tuple(name for name in actions if name in DEFAULT_ACTIONS),
@@ -211,6 +224,7 @@ def resolve(settings: Settings) -> tuple[Config, Params, tuple[str, ...]]:
     warnings = [
         *_warnings_of_arguments(config),
         *(f"config.actions: unknown action {a!r} is left out" for a in actions if a not in DEFAULT_ACTIONS),
+        *(f"config.actions: {a!r} is named more than once, runs once" for a in actions if listed.count(a) > 1),
         *(f"config.tiers: unknown plugin {p.name!r} is left out" for p in plugins if p.name not in KNOWN_PLUGINS),
         *(f"config.queueDepthPerAction: unknown action {a!r}" for a in depths if a not in DEFAULT_ACTIONS),
         *(f"config.queueDepthPerAction.{a}: {d} counts as -1, unlimited" for a, d in depths.items() if d < -1),
@@ -223,20 +237,12 @@ def resolve(settings: Settings) -> tuple[Config, Params, tuple[str, ...]]:
 
 def _warnings_of_arguments(config: Config) -> Iterator[str]:
     weight = config.argument("proportion", "kValue")
-    if weight is not None and _finite(weight) is None:
+    if weight is not None and decimal(weight) is None:
         yield f"config.tiers: plugin proportion: kValue: {weight!r} is not a number, 1 counts"
     for resource in ("cpu", "gpu"):
         strategy = config.argument("nodeplacement", resource)
         if strategy not in (None, "binpack", "spread"):
             yield f"config.tiers: plugin nodeplacement: {resource}: unknown strategy {strategy!r}, binpack counts"
-
-
-def _finite(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _listed(actions: str | tuple[str, ...]) -> tuple[str, ...] | list[str]:

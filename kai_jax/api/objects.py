@@ -14,6 +14,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import field
 
+from kai_jax.api.times import TimeError, unix
+
 Quantity = str | int | float  # as written; parsed by kai_jax.api.quantity
 Duration = str | int  # "1h30m", or nanoseconds
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -45,6 +47,16 @@ class Metadata(Wire, frozen=True):
     labels: Mapping[str, str] = NOTHING
     annotations: Mapping[str, str] = NOTHING
     owner_references: tuple[OwnerReference, ...] = ()
+
+
+def created(metadata: Metadata, label: str, warnings: list[str]) -> float:
+    """Unix seconds of creation, 0 where it is not said; unreadable is as old, with a warning about `label`."""
+    written = metadata.creation_timestamp
+    try:
+        return 0.0 if written is None else unix(written)
+    except TimeError as error:
+        warnings.append(f"{label}: metadata.creationTimestamp: {error}, counted as the oldest")
+        return 0.0
 
 
 class Condition(Wire, frozen=True):
@@ -213,6 +225,10 @@ class PodSpec(Wire, frozen=True):
     volumes: tuple[Volume, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
+
+    @property
+    def all_containers(self) -> tuple[Container, ...]:
+        return self.containers + self.init_containers if self.init_containers else self.containers
 
 
 class PodResourceClaimStatus(Wire, frozen=True):

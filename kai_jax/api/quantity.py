@@ -7,8 +7,7 @@ import math
 import re
 from functools import lru_cache
 
-MAX_INT32 = 2**31 - 1
-MAX_INT64 = 2**63 - 1
+from kai_jax.api.numbers import MAX_INT64
 
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
 _MAX_LENGTH = 64  # no quantity that fits into 64 bits needs more characters

@@ -10,7 +10,7 @@ from kai_jax.encode.padding import Leaf, column, corner, starts
 from kai_jax.model.books import request_vectors
 from kai_jax.model.cluster import Cluster
 from kai_jax.model.queues import Queue
-from kai_jax.model.resources import Kind, Requirement
+from kai_jax.model.resources import Requirement
 from kai_jax.model.tasks import NOWHERE
 from kai_jax.model.topologies import NO_LEVEL, NO_TOPOLOGY
 from kai_jax.tensors import (
@@ -76,7 +76,7 @@ def _requests(cluster: Cluster, sizes: Sizes) -> Requests:
         devices=each(lambda r: r.devices if r.shared else 0, np.int32),
         portion=each(lambda r: r.portion, np.float64),
         memory=each(lambda r: r.memory, np.int64),
-        accepted_gpu=each(lambda r: 0.0 if r.kind is Kind.MEMORY else r.accepted_gpu, np.float64),
+        accepted_gpu=each(lambda r: r.accepted_gpu, np.float64),
         order_gpu=each(lambda r: r.demand_gpu(memory.smallest), np.float64),
         gate_gpu=each(lambda r: r.demand_gpu(memory.largest), np.float64),
         ports=corner(np.array([cluster.ports.wanted(ports) for _, ports in classes]), (size, sizes.ports), False),

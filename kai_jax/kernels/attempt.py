@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from kai_jax.kernels.books import Books
-from kai_jax.kernels.place import Place, Placement, book, defer, place_of, request_of, unbook
+from kai_jax.kernels.place import Place, book, defer, place_of, request_of, unbook
 from kai_jax.kernels.rank import NodeSet, Owner, all_nodes, causes, usage_of
 from kai_jax.kernels.search import Memo, candidate_of, find_node, forget
 from kai_jax.kernels.topology import Group, node_sets, nodes_of
@@ -123,8 +123,8 @@ def _place_next(policy: Policy, snapshot: Snapshot, numbered: Array, run: Run, j
     placement, memo = find_node(policy, snapshot, numbered, run.books, run.memo, nodes, task, job.owner)
     attempts = when(
         ~placement.ok,
-        lambda a: _note_failure(policy, snapshot, run.books, a, nodes, task, run.position, job, placement),
-        run.attempts,
+        lambda a: _note_failure(policy, snapshot, run.books, a, nodes, task, run.position, job),
+        dataclasses.replace(run.attempts, overflow=run.attempts.overflow | placement.overflow),
     )
     placed = after(placement.ok, attempts.failed_task[0])
     books = when(placed, lambda b: book(policy, snapshot, b, task, placement, job.owner), run.books)
@@ -147,7 +147,6 @@ def _note_failure(
     task: Array,
     position: Array,
     job: Job,
-    placement: Placement,
 ) -> Attempts:
     segment = first_true(job.chunk.end > position)
     before = position - element(job.chunk.end, segment) + element(job.chunk.count, segment)
@@ -159,7 +158,6 @@ def _note_failure(
         failed_task=put(attempts.failed_task, job.index, task),
         placed_before=put(attempts.placed_before, job.index, before),
         lost=put_row(attempts.lost, job.index, lost),
-        overflow=attempts.overflow | placement.overflow,
     )
 
 

@@ -110,7 +110,7 @@ def accepted(snapshot: Snapshot, request: Requests, node: Array) -> Array:
     size = element(snapshot.nodes.gpu_memory, node).astype(jnp.float64)
     hundredths = rounded(portion_of(request.memory, size) * 100.0)
     by_memory = quotient(jnp.floor(hundredths + 0.5) * request.devices, 100.0)
-    gpu = jnp.where(request.memory > 0, by_memory, request.accepted_gpu)
+    gpu = request.accepted_gpu + jnp.where(request.memory > 0, by_memory, 0.0)
     return jnp.stack([request.vector[CPU], request.vector[MEMORY], gpu])
 
 

@@ -6,8 +6,9 @@ resources in thousandths.
 
 from collections.abc import Mapping
 
+from kai_jax.api.numbers import MAX_INT64
 from kai_jax.api.objects import Quantity
-from kai_jax.api.quantity import MAX_INT64, QuantityError, nanos
+from kai_jax.api.quantity import QuantityError, nanos
 from kai_jax.model.resources import CPU, DEVICE_NAMES, GPU, MEMORY, MIG_PREFIX, PODS
 
 _BYTES = (MEMORY, "ephemeral-storage", "storage")

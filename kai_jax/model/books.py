@@ -1,11 +1,11 @@
 """Node books at the start of a cycle: what is idle, used and releasing, and the shared devices (spec 01 §4.3, §4.4)."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from kai_jax.api.numbers import integer
 from kai_jax.model.nodes import Node
 from kai_jax.model.requests import RequestTable
 from kai_jax.model.resources import FIXED, GPU, PODS, Requirement
@@ -13,8 +13,6 @@ from kai_jax.model.tasks import Task
 from kai_jax.tensors.state import Status
 
 MAX_SHARED_DEVICES = 64  # of one node
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 @dataclass(slots=True)
@@ -31,7 +29,7 @@ class SharedDevice:
     @property
     def numbered(self) -> bool:
         """The id is an integer, which ids of devices that we choose never are."""
-        return _INTEGER.fullmatch(self.group) is not None
+        return integer(self.group) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ def _read_pods(document: Document, reader: TaskReader, jobs: Jobs, warnings: lis
         if task.node != NOWHERE and task.status in USED:
             placed.append(task)
     if alone:
-        missing = f"metadata.annotations[{POD_GROUP}]: no such podgroup in this shard, not scheduled"
+        missing = f"metadata.annotations[{POD_GROUP}]: no such podgroup in this shard, or it backs off; not scheduled"
         warnings.append(f"pod {some_of(alone)}: {missing}")
     return placed
 

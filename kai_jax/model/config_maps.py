@@ -12,10 +12,9 @@ def missing_config_maps(pod: Pod, existing: Set[tuple[str, str]]) -> tuple[str, 
 
     Maps of the device-sharing runtime are made later by the binder: the annotation holds the prefix of their names.
     """
-    containers = pod.spec.containers + pod.spec.init_containers if pod.spec.init_containers else pod.spec.containers
     missing = {
         reference.name
-        for reference in _references(pod, containers)
+        for reference in _references(pod, pod.spec.all_containers)
         if not reference.optional and (pod.metadata.namespace, reference.name) not in existing
     }
     if not missing:

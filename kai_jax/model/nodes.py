@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kai_jax.api.config import Params
+from kai_jax.api.numbers import integer
 from kai_jax.api.objects import Node as NodeObject
 from kai_jax.api.objects import ResourceSlice
 from kai_jax.model.amounts import Amounts, node_amounts
@@ -96,7 +97,7 @@ def _read(index: int, node: NodeObject, claimed: int, params: Params, warnings: 
 def _gpu_memory(name: str, labels: Mapping[str, str], warnings: list[str]) -> tuple[int, bool]:
     """MiB of one device, rounded down to hundreds, and whether the node tells it (device memory)."""
     text = labels.get(GPU_MEMORY_LABEL)
-    memory = _integer(text)
+    memory = None if text is None else integer(text)
     if memory is not None and memory > 0:
         mebibytes = memory // _BYTES_FROM if memory >= _BYTES_FROM else memory
         if mebibytes >= UNKNOWN_GPU_MEMORY:
@@ -108,7 +109,7 @@ def _gpu_memory(name: str, labels: Mapping[str, str], warnings: list[str]) -> tu
 
 def _gpu_count(name: str, labels: Mapping[str, str], amounts: Amounts, warnings: list[str]) -> int:
     text = labels.get(GPU_COUNT_LABEL)
-    count = _integer(text)
+    count = None if text is None else integer(text)
     if count is not None and count >= 0:
         return count
     if text is not None:
@@ -119,17 +120,6 @@ def _gpu_count(name: str, labels: Mapping[str, str], amounts: Amounts, warnings:
 def _is_mig(label: str | None, amounts: Amounts) -> bool:
     """The label decides where it exists; anything but a true boolean is false."""
     return label in _TRUE if label is not None else any(name.startswith(MIG_PREFIX) for name in amounts)
-
-
-def _integer(text: str | None) -> int | None:
-    """A decimal integer of 64 bits."""
-    if text is None or not text.lstrip("+-").isdecimal() or not text.isascii():
-        return None
-    try:
-        number = int(text)
-    except ValueError:  # several signs
-        return None
-    return number if abs(number) < 2**63 else None
 
 
 def _slice_devices(slices: Iterable[ResourceSlice]) -> dict[str, int]:

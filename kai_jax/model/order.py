@@ -1,16 +1,15 @@
 """Order of tasks inside a podset and of jobs inside a queue (spec 02 §5.1, §5.2)."""
 
-import re
 from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
 
 from kai_jax.api.config import Config
-from kai_jax.api.objects import Pod
-from kai_jax.api.times import TimeError, unix
+from kai_jax.api.numbers import integer
+from kai_jax.api.objects import Pod, created
 from kai_jax.model.podgroups import Job
-from kai_jax.model.tasks import Task
+from kai_jax.model.tasks import Task, label_of
 from kai_jax.tensors.state import Status
 
 TASK_PRIORITY = "kai.scheduler/task-priority"
@@ -18,7 +17,6 @@ JOB_ROLE = "training.kubeflow.org/job-role"
 RAY_NODE = "ray.io/node-type"
 
 Key = tuple[object, ...]
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Elastic(IntEnum):
@@ -39,7 +37,12 @@ def sort_tasks(job: Job, config: Config, warnings: list[str]) -> None:
     def key(task: Task) -> Key:
         pod = task.pod
         own = [term(pod, warnings) for term in terms]
-        return (task.status is not Status.PENDING, *own, _created(pod, warnings), pod.metadata.uid)
+        return (
+            task.status is not Status.PENDING,
+            *own,
+            created(pod.metadata, label_of(pod), warnings),
+            pod.metadata.uid,
+        )
 
     for podset in job.podsets:
         if len(podset) > 1:
@@ -59,28 +62,16 @@ def _task_priority(pod: Pod, warnings: list[str]) -> Key:
     text = pod.metadata.labels.get(TASK_PRIORITY)
     if text is None:
         return (2, 0)
-    if _INTEGER.fullmatch(text):
-        return (0, -int(text))
+    priority = integer(text)
+    if priority is not None:
+        return (0, -priority)
     warnings.append(
-        f"{_label(pod)}: metadata.labels[{TASK_PRIORITY}]: {text!r} is no integer, goes after those that are"
+        f"{label_of(pod)}: metadata.labels[{TASK_PRIORITY}]: {text!r} is no integer, goes after those that are"
     )
     return (1, 0)
 
 
 _TASK_TERMS = {"kubeflow": _kubeflow, "ray": _ray, "taskorder": _task_priority}
-
-
-def _created(pod: Pod, warnings: list[str]) -> float:
-    written = pod.metadata.creation_timestamp
-    try:
-        return unix(written) if written is not None else 0.0
-    except TimeError as error:
-        warnings.append(f"{_label(pod)}: metadata.creationTimestamp: {error}, counted as the oldest")
-        return 0.0
-
-
-def _label(pod: Pod) -> str:
-    return f"pod {pod.metadata.namespace}/{pod.metadata.name}"
 
 
 # ------------------------------------------------------------------------------------ jobs

@@ -1,12 +1,11 @@
 """Reads the requirement of a pod from its containers and annotations (spec 01 §3.2, §3.3)."""
 
-import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from kai_jax.api.numbers import MAX_INT32, MAX_INT64, decimal, integer
 from kai_jax.api.objects import Container, Pod, Quantity
-from kai_jax.api.quantity import MAX_INT32, MAX_INT64, QuantityError
+from kai_jax.api.quantity import QuantityError
 from kai_jax.model.amounts import Amounts, RequestError, bounded, checked_nanos, scale_of, scaled
 from kai_jax.model.resources import DEVICE_NAMES, MIG_PREFIX, PODS, Kind, Requirement
 
@@ -14,9 +13,6 @@ POD_GROUP = "pod-group-name"
 FRACTION = "gpu-fraction"
 DEVICE_MEMORY = "gpu-memory"
 DEVICE_COUNT = "gpu-fraction-num-devices"
-
-
-_INTEGER = re.compile(r"[+-]?\d+")
 
 
 def requirement_of(pod: Pod, claimed: int = 0) -> Requirement:
@@ -146,7 +142,7 @@ def _with_annotations(total: _Part, amounts: Amounts, annotations: Mapping[str, 
     if result.shared and (count := annotations.get(DEVICE_COUNT)) is not None:
         result = replace(result, devices=_positive(count, DEVICE_COUNT, MAX_INT32))
     for name, value in annotations.items():
-        if name.startswith(MIG_PREFIX) and _INTEGER.fullmatch(value):
+        if name.startswith(MIG_PREFIX) and integer(value) is not None:
             amounts = {**amounts, name: _positive(value, name)}
             result = replace(
                 result, amounts=_sorted(amounts), kind=Kind.MIG, devices=0, portion=0.0, memory=0, legacy_mig=True
@@ -155,18 +151,15 @@ def _with_annotations(total: _Part, amounts: Amounts, annotations: Mapping[str, 
 
 
 def _portion(text: str) -> float:
-    try:
-        portion = float(text)
-    except ValueError:
-        portion = math.nan
-    if not 0 < portion <= 1:
+    portion = decimal(text)
+    if portion is None or not 0 < portion <= 1:
         raise RequestError(f"metadata.annotations[{FRACTION}]: {text!r} is not a number above 0 and at most 1")
     return portion
 
 
 def _positive(text: str, annotation: str, most: int = MAX_INT64) -> int:
-    number = int(text) if _INTEGER.fullmatch(text) and len(text) < 20 else 0
-    if not 0 < number <= most:
+    number = integer(text)
+    if number is None or not 0 < number <= most:
         bits = most.bit_length() + 1
         raise RequestError(f"metadata.annotations[{annotation}]: {text!r} is not a positive integer of {bits} bits")
     return number

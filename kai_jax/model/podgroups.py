@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kai_jax.api.objects import PodGroup, PriorityClass
+from kai_jax.api.numbers import integer
+from kai_jax.api.objects import PodGroup, PriorityClass, created
 from kai_jax.api.plain import some_of
 from kai_jax.api.times import TimeError, seconds, unix
 from kai_jax.model.queues import QueueTree
@@ -162,7 +163,7 @@ def _read(group: PodGroup, priorities: _Priorities, queues: QueueTree, warnings:
         queue_exists=exists,
         priority=priority,
         preemptible=exists and _preemptible(spec.preemptibility, priority, label, warnings),
-        created=_created(group, label, warnings),
+        created=created(group.metadata, label, warnings),
         preemption_delay=_delay(group, label, warnings) if spec.preemption_delay is not None else 0.0,
         tree=tree,
         podsets=[[] for _ in tree.minimums],
@@ -175,17 +176,6 @@ def _preemptible(written: str, priority: int, label: str, warnings: list[str]) -
     if written:
         warnings.append(f"{label}: spec.preemptibility: unknown value {written!r}, the priority decides")
     return priority < PREEMPTIBLE_BELOW
-
-
-def _created(group: PodGroup, label: str, warnings: list[str]) -> float:
-    written = group.metadata.creation_timestamp
-    if written is None:
-        return 0.0
-    try:
-        return unix(written)
-    except TimeError as error:
-        warnings.append(f"{label}: metadata.creationTimestamp: {error}, counted as the oldest")
-        return 0.0
 
 
 def _delay(group: PodGroup, label: str, warnings: list[str]) -> float:
@@ -206,4 +196,5 @@ def _backs_off(group: PodGroup, shard: Shard) -> bool:
 
 
 def _transition(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1
+    number = integer(text)
+    return -1 if number is None else number

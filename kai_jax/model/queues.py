@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kai_jax.api.numbers import MAX_INT32
 from kai_jax.api.objects import Queue as QueueObject
-from kai_jax.api.objects import QueueResources
-from kai_jax.api.quantity import MAX_INT32
-from kai_jax.api.times import TimeError, unix
+from kai_jax.api.objects import QueueResources, created
 from kai_jax.api.usage import Usage
 from kai_jax.model.shards import Shard
 from kai_jax.tensors.state import UNLIMITED
@@ -120,7 +119,7 @@ def _tree(
                 len(children.get(name, ())),
                 *numbers,
                 DEFAULT_PRIORITY if spec is None else _priority(name, spec.spec.priority, warnings),
-                int(now) if spec is None else _created(name, spec, warnings),
+                int(now) if spec is None else int(created(spec.metadata, f"queue {name}", warnings)),
                 usage.get(name, (0.0, 0.0, 0.0)),
             )
         )
@@ -202,14 +201,3 @@ def _in_bytes(amounts: list[float]) -> Triple:
 def _unlimited() -> tuple[Triple, Triple, Triple]:
     no_bound = (UNLIMITED, UNLIMITED, UNLIMITED)
     return no_bound, no_bound, (1.0, 1.0, 1.0)
-
-
-def _created(name: str, queue: QueueObject, warnings: list[str]) -> int:
-    written = queue.metadata.creation_timestamp
-    if written is None:
-        return 0
-    try:
-        return int(unix(written))
-    except TimeError as error:
-        warnings.append(f"queue {name}: metadata.creationTimestamp: {error}, counted as the oldest")
-        return 0

@@ -57,10 +57,7 @@ class _Rules:
 
     def _extended(self, pod: Pod) -> bool:
         """Asks for a resource that a device class serves."""
-        containers = (
-            (*pod.spec.containers, *pod.spec.init_containers) if pod.spec.init_containers else pod.spec.containers
-        )
-        for container in containers:
+        for container in pod.spec.all_containers:
             for name in container.resources.requests:
                 if name.startswith(IMPLICIT_PREFIX) or name in self._mapped:
                     return True

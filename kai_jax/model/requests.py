@@ -1,7 +1,6 @@
 """Request classes K: pods with equal requirements and host ports."""
 
 from kai_jax.api.objects import Pod
-from kai_jax.model.amounts import RequestError
 from kai_jax.model.pod_requirements import request_key, requirement_of
 from kai_jax.model.ports import HostPort, host_ports
 from kai_jax.model.resources import NOTHING, Requirement
@@ -15,29 +14,20 @@ class RequestTable:
     def __init__(self) -> None:
         self.classes: list[RequestClass] = [(NOTHING, ())]
         self._index: dict[RequestClass, int] = {self.classes[0]: 0}
-        self._memo: dict[tuple[object, ...], int | RequestError] = {}
+        self._memo: dict[tuple[object, ...], int] = {}
 
     def of(self, pod: Pod, claimed: int = 0) -> int:
         """Class of a pod that claims so many devices. Raises RequestError for a request that cannot be scheduled."""
-        key = request_key(pod)
-        if any(container.ports for container in pod.spec.containers) or claimed:
-            key += ("ports", host_ports(pod), claimed)
+        key, ports = request_key(pod), host_ports(pod)
+        if ports or claimed:
+            key += ("ports", ports, claimed)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._read(pod, claimed)
-        if isinstance(found, RequestError):
-            raise found
+            request = (requirement_of(pod, claimed), ports)
+            found = self._memo[key] = self._index.setdefault(request, len(self.classes))
+            if found == len(self.classes):
+                self.classes.append(request)
         return found
 
     def requirement(self, index: int) -> Requirement:
         return self.classes[index][0]
-
-    def _read(self, pod: Pod, claimed: int) -> int | RequestError:
-        try:
-            request = (requirement_of(pod, claimed), host_ports(pod))
-        except RequestError as error:
-            return error
-        index = self._index.setdefault(request, len(self.classes))
-        if index == len(self.classes):
-            self.classes.append(request)
-        return index

@@ -11,7 +11,7 @@ FIXED = (GPU, CPU, MEMORY, PODS)
 DEVICE_NAMES = ("nvidia.com/gpu", "amd.com/gpu")
 MIG_PREFIX = "nvidia.com/mig-"
 
-_MIG_SIZE = re.compile(r"nvidia\.com/mig-(\d+)g\.(\d+)gb")
+_MIG_SIZE = re.compile(r"nvidia\.com/mig-([0-9]+)g\.([0-9]+)gb")
 
 
 class Kind(StrEnum):

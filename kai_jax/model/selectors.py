@@ -1,16 +1,14 @@
 """Label and node selectors over many objects at once."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from kai_jax.api.numbers import integer
 from kai_jax.api.objects import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
 from kai_jax.model.columns import Column
 
 NAME_FIELD = "metadata.name"
-INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
-LARGEST = 2**63 - 1
 
 
 class Labelled:
@@ -88,10 +86,8 @@ def _meets(column: Column, requirement: Requirement) -> np.ndarray:
             return ~column.among((None,))
         case "DoesNotExist":
             return column.among((None,))
-        case "Gt" | "Lt" if _well_formed(requirement):
-            bound = int(requirement.values[0])
-            above = requirement.operator == "Gt"
-            return column.where(lambda value: _integer(value) and (int(value) > bound if above else int(value) < bound))
+        case "Gt" | "Lt" if (bound := _bound(requirement)) is not None:
+            return column.where(_beyond(bound, requirement.operator == "Gt"))
     return column.where(lambda _: False)
 
 
@@ -102,7 +98,7 @@ def _well_formed(requirement: Requirement) -> bool:
         case "Exists" | "DoesNotExist":
             return not requirement.values
         case "Gt" | "Lt":
-            return len(requirement.values) == 1 and _integer(requirement.values[0])
+            return _bound(requirement) is not None
     return False
 
 
@@ -110,6 +106,13 @@ def _field(requirement: Requirement) -> bool:
     return requirement.key == NAME_FIELD and requirement.operator in ("In", "NotIn") and len(requirement.values) == 1
 
 
-def _integer(value: str | None) -> bool:
-    """A decimal integer of 64 bits, as selectors compare them."""
-    return value is not None and INTEGER.fullmatch(value) is not None and -LARGEST - 1 <= int(value) <= LARGEST
+def _bound(requirement: Requirement) -> int | None:
+    return integer(requirement.values[0]) if len(requirement.values) == 1 else None
+
+
+def _beyond(bound: int, above: bool) -> Callable[[str | None], bool]:
+    def test(label: str | None) -> bool:
+        number = None if label is None else integer(label)
+        return number is not None and (number > bound if above else number < bound)
+
+    return test

@@ -10,7 +10,7 @@ from kai_jax.model.amounts import RequestError
 from kai_jax.model.claims import ClaimTable, held_gpus, requested_gpus
 from kai_jax.model.requests import RequestTable
 from kai_jax.model.shards import Shard
-from kai_jax.tensors.state import ACTIVE, Status
+from kai_jax.tensors.state import ACTIVE, ALLOCATED_SET, Status
 
 GROUP_LABEL = "runai-gpu-group"
 GROUP_PREFIX = "runai-gpu-group/"
@@ -18,7 +18,7 @@ SCALING_POD = "scaling-pod"
 NOWHERE = -1
 
 USED = frozenset((*ACTIVE, Status.RELEASING, Status.STUCK_IN_RELEASING))
-ALLOCATED = frozenset((Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING))
+ALLOCATED = frozenset(ALLOCATED_SET)
 
 NodeIndex = Mapping[str, int]
 
@@ -78,6 +78,7 @@ class TaskReader:
         self._warnings = warnings
 
     def read(self, pod: Pod) -> Task:
+        """The task of a pod; a request that is no request is refused with a warning."""
         metadata, spec = pod.metadata, pod.spec
         binding = self._bindings.get((metadata.namespace, metadata.name)) if self._bindings else None
         status = self._status(pod, binding)
@@ -117,7 +118,7 @@ class TaskReader:
         try:
             return unix(deleted) < self._stuck_before
         except TimeError as error:
-            self._warnings.append(f"{_label(pod)}: metadata.deletionTimestamp: {error}, counted as just now")
+            self._warnings.append(f"{label_of(pod)}: metadata.deletionTimestamp: {error}, counted as just now")
             return False
 
     def _request(self, pod: Pod, claimed: int) -> tuple[int, str]:
@@ -125,8 +126,13 @@ class TaskReader:
         try:
             return self._requests.of(pod, claimed), ""
         except RequestError as error:
-            self._warnings.append(f"{_label(pod)}: {error}; the pod is not scheduled and counts as nothing")
+            self._warnings.append(f"{label_of(pod)}: {error}; the pod is not scheduled and counts as nothing")
             return 0, str(error)
+
+
+def label_of(pod: Pod) -> str:
+    """How messages name a pod."""
+    return f"pod {pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def is_helper(pod: Pod, params: Params) -> bool:
@@ -135,6 +141,7 @@ def is_helper(pod: Pod, params: Params) -> bool:
 
 
 def is_reservation(pod: Pod, params: Params) -> bool:
+    """A pod that holds a shared device for others."""
     return pod.metadata.labels.get("app") == params.resource_reservation_app_label
 
 
@@ -152,7 +159,3 @@ def _groups(pod: Pod, binding: BindRequest | None) -> tuple[str, ...]:
         return ()
     others = [value for name, value in labels.items() if name.startswith(GROUP_PREFIX)]
     return tuple(dict.fromkeys((labels[GROUP_LABEL], *others)))
-
-
-def _label(pod: Pod) -> str:
-    return f"pod {pod.metadata.namespace}/{pod.metadata.name}"

@@ -84,7 +84,7 @@ def test_the_peer_leaves_out_switches_that_are_off() -> None:
 
 def test_unknown_names_are_reported_and_the_others_run() -> None:
     config = {
-        "actions": "allocate, defragment",
+        "actions": "allocate, defragment, allocate",
         "tiers": [{"plugins": [{"name": "magic"}, {"name": "priority"}]}],
         "queueDepthPerAction": {"steal": 1},
         "scenarioSearchBudgets": {"maxGeneratorSearchDuration": {"Oracle": "1s"}},
@@ -95,8 +95,8 @@ def test_unknown_names_are_reported_and_the_others_run() -> None:
 
     assert read.actions == ("allocate",)
     assert [plugin.name for plugin in read.plugins] == ["priority"]
-    assert len(warnings) == 5
-    for name in ("defragment", "magic", "steal", "Oracle", "usageDBConfig"):
+    assert len(warnings) == 6
+    for name in ("'allocate' is named more than once", "defragment", "magic", "steal", "Oracle", "usageDBConfig"):
         assert any(name in warning for warning in warnings)
 
 
@@ -162,6 +162,8 @@ def test_a_file_overrides_what_it_mentions(tmp_path: Path) -> None:
         ("", "one YAML document"),
         ("- a", "expected an object"),
         ("action: allocate", "unknown key 'action'"),
+        ("schedulerParams: {fullHierachyFairness: false}", "unknown key 'schedulerParams.fullHierachyFairness'"),
+        ("scenarioSearchBudgets: {maxJobSerchDuration: 1s}", "unknown key 'scenarioSearchBudgets.maxJobSerchDuration'"),
         ("actions: [", "not YAML"),
         ("tiers: 1", "config.tiers"),
     ],

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kai_jax.api.quantity import MAX_INT64, QuantityError, nanos, units
+from kai_jax.api.numbers import MAX_INT64
+from kai_jax.api.quantity import QuantityError, nanos, units
 
 SUFFIXES = {
     "": 1,

@@ -12,6 +12,7 @@ from model.clusters import a_cluster, a_group, a_node, a_pod, a_queue, with_plug
 from kai_jax.api.config import Config, Plugin
 from kai_jax.encode.buckets import SMALLEST
 from kai_jax.encode.encode import Encoded, encode
+from kai_jax.kernels.place import accepted, request_of
 from kai_jax.model.cluster import Cluster
 from kai_jax.tensors import Features, Status
 
@@ -240,6 +241,20 @@ def test_the_queue_depth_keeps_the_best_jobs_of_each_leaf() -> None:
 
 
 # ------------------------------------------------------------------------------------ policy
+
+
+def test_kernels_charge_queues_as_the_model_counts_running_pods() -> None:
+    """MIG profiles count beside a request for device memory, in both."""
+    wanted = [{}, {"annotations": {"gpu-memory": "9000"}}, {"annotations": {"gpu-fraction": "0.33"}},
+              {"requests": {"nvidia.com/mig-2g.10gb": "1"}},
+              {"requests": {"nvidia.com/mig-2g.10gb": "1"}, "annotations": {"gpu-memory": "9000"}}]  # fmt: skip
+    nodes = [a_node("n1"), a_node("n2", labels={"nvidia.com/gpu.memory": "81920"}), a_node("n3", labels={})]
+    cluster = a_cluster(nodes, [a_pod(f"p{index}", **pod) for index, pod in enumerate(wanted)])
+    snapshot = encode(cluster).snapshot
+    for index, (requirement, _) in enumerate(cluster.requests.classes[1:], 1):
+        for node in cluster.nodes:
+            charged = accepted(snapshot, request_of(snapshot.requests, np.int32(index)), np.int32(node.index))
+            assert charged[2] == requirement.accepted_on(node.gpu_memory)
 
 
 def test_policy_follows_the_configured_plugins(rich: Encoded) -> None:

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from model.clusters import pod_object
 
 from kai_jax.model.amounts import RequestError, node_amounts
-from kai_jax.model.pod_requirements import request_key, requirement_of
+from kai_jax.model.pod_requirements import requirement_of
+from kai_jax.model.ports import host_ports
 from kai_jax.model.requests import RequestTable
 from kai_jax.model.resources import Kind, hundredths, mig_size
 
@@ -147,12 +148,31 @@ def test_pods_with_equal_requests_are_one_class() -> None:
     assert table.of(other) != table.of(same[0])
 
 
+def test_a_refusal_names_the_containers_of_its_own_pod() -> None:
+    table = RequestTable()
+    for name in ("first", "second"):
+        pod = pod_object(containers=[{"name": name, "resources": {"requests": {"cpu": "-1"}}}])
+        with pytest.raises(RequestError, match=rf"spec\.containers\[{name}\]"):
+            table.of(pod)
+
+
 quantities = st.sampled_from(["0", "1", "2", "500m", "1Gi", "1.5"])
 request_maps = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "rdma/hca"]), quantities)
+ports = st.lists(st.fixed_dictionaries({"hostPort": st.sampled_from([0, 80, 81])}), max_size=1)
+containers = st.fixed_dictionaries(
+    {"resources": st.fixed_dictionaries({"requests": request_maps}), "ports": ports},
+    optional={"restartPolicy": st.just("Always")},
+)
+pods = st.builds(
+    lambda fraction, main, starting: pod_object(annotations=fraction, containers=main, initContainers=starting),
+    st.sampled_from([{}, {"gpu-fraction": "0.5"}]),
+    st.lists(containers, min_size=1, max_size=2),
+    st.lists(containers, max_size=2),
+)
 
 
-@given(first=request_maps, second=request_maps, fractions=st.sampled_from([{}, {"gpu-fraction": "0.5"}]))
-def test_equal_keys_mean_equal_requirements(first: dict, second: dict, fractions: dict) -> None:
-    pods = [pod_object(requests=requests, annotations=fractions) for requests in (first, second)]
-    keys, requirements = [request_key(pod) for pod in pods], [requirement_of(pod) for pod in pods]
-    assert keys[0] != keys[1] or requirements[0] == requirements[1]
+@given(st.lists(st.tuples(pods, st.integers(0, 1)), max_size=5))
+def test_the_class_of_a_pod_has_its_requirement_and_ports(drawn: list) -> None:
+    table = RequestTable()
+    for pod, claimed in drawn:
+        assert table.classes[table.of(pod, claimed)] == (requirement_of(pod, claimed), host_ports(pod))

@@ -42,6 +42,29 @@ def test_a_node_with_more_shared_devices_than_the_table_holds_takes_what_fits() 
     assert any(text.startswith("node n1: more than 64 shared devices") for text in outcome.warnings)
 
 
+def test_a_full_table_of_shared_devices_is_named_though_another_node_takes_the_rest() -> None:
+    cluster = Cluster().queue("q").node("n1", 70).node("n2", 70)
+    for index in range(66):
+        cluster.job(f"part{index:02d}", "q", fraction="0.6", cpu="100m")
+    outcome = cluster.run()
+    assert sorted(bound(outcome).values()) == ["n1"] * 64 + ["n2"] * 2
+    assert any(text.startswith("node n1: more than 64 shared devices") for text in outcome.warnings)
+
+
+@pytest.mark.parametrize("port", [80, 81])
+def test_host_ports_of_sidecars_are_kept_apart(port: int) -> None:
+    def web(cluster: Cluster, name: str, port: int) -> None:
+        sidecar = {"name": "web", "ports": [{"hostPort": port, "containerPort": 80}], "restartPolicy": "Always"}
+        cluster.group(name, "q", 1).pod(name, name, initContainers=[sidecar])
+
+    cluster = Cluster().queue("q").node("n1")
+    cluster.job("plain", "q", gpus=0)
+    web(cluster, "first", 80)
+    web(cluster, "second", port)
+    expected = {"plain-0", "first"} | ({"second"} if port == 81 else set())
+    assert set(bound(cluster.run())) == expected
+
+
 def test_a_pod_of_ours_without_a_podgroup_is_named() -> None:
     outcome = _with_neighbour().pod("alone", "", 1).run()
     assert bound(outcome) == {"ok-0": "n1"}
