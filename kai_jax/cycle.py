@@ -18,7 +18,6 @@ import jax
 from kai_jax.actions.allocate import allocate, no_attempts
 from kai_jax.api import documents
 from kai_jax.api.config import Settings
-from kai_jax.api.plain import InputError
 from kai_jax.api.usage import NO_USAGE, Usage
 from kai_jax.encode.buckets import MAX_DEVICES
 from kai_jax.encode.decode import Decisions, decode
@@ -62,6 +61,29 @@ class Outcome:
         return self.encoded.cluster
 
 
+def _ignore(step: str) -> None:
+    """The observer of a run that nobody watches."""
+
+
+class Stopwatch:
+    """Sums the time of each step; a step may come more than once."""
+
+    def __init__(self, observe: Observer) -> None:
+        self._observe = observe
+        self._started = time.perf_counter()
+        self._laps = dict.fromkeys(STEPS, 0.0)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        self._observe(name)
+        start = time.perf_counter()
+        yield
+        self._laps[name] += 1000 * (time.perf_counter() - start)
+
+    def timings(self) -> Timings:
+        return replace(Timings(**self._laps), total=1000 * (time.perf_counter() - self._started))
+
+
 @contextmanager
 def _collector_paused() -> Iterator[None]:
     """A garbage collection in the midst of a cycle visits every object of the cluster, and finds nothing."""
@@ -82,13 +104,10 @@ def run_file(
 
     Raises documents.DocumentError for an input that cannot be used at all.
     """
-    clock = _Stopwatch(observe or _ignore)
+    clock = Stopwatch(observe or _ignore)
     with clock.step("read"):
         document = documents.read(path, overrides)
-    try:
-        return _run(document, now, usage, clock)
-    except InputError as error:
-        raise documents.DocumentError(f"{path}: {error}") from error
+    return _run(document, now, usage, clock)
 
 
 @_collector_paused()
@@ -97,7 +116,7 @@ def run(document: documents.Document, now: float, usage: Usage = NO_USAGE, obser
 
     `usage` is the past usage of queues by name, and `observe` is told the name of every step as it starts.
     """
-    return _run(document, now, usage, _Stopwatch(observe or _ignore))
+    return _run(document, now, usage, Stopwatch(observe or _ignore))
 
 
 def compilations() -> int:
@@ -119,9 +138,9 @@ class Prepared:
         return decided
 
 
-def prepare(cluster: model.Cluster, clock: "_Stopwatch | None" = None, devices: int = 0) -> Prepared:
+def prepare(cluster: model.Cluster, clock: Stopwatch | None = None, devices: int = 0) -> Prepared:
     """Encodes a cluster and finds or compiles its program; with room for `devices` shared devices on a node or more."""
-    clock = clock or _Stopwatch(_ignore)
+    clock = clock or Stopwatch(_ignore)
     with clock.step("encode"):
         encoded = encode(cluster, devices)
         arguments = jax.block_until_ready(jax.device_put((encoded.k_value, encoded.snapshot, encoded.state)))
@@ -133,7 +152,7 @@ def prepare(cluster: model.Cluster, clock: "_Stopwatch | None" = None, devices: 
     return Prepared(encoded, arguments, program)
 
 
-def _run(document: documents.Document, now: float, usage: Usage, clock: "_Stopwatch") -> Outcome:
+def _run(document: documents.Document, now: float, usage: Usage, clock: Stopwatch) -> Outcome:
     with clock.step("parse"):
         cluster = model.build(document, now, usage)
     prepared, decided = _decide_in_bucket(cluster, clock)
@@ -162,9 +181,7 @@ def _full_nodes(cluster: model.Cluster, state: State, attempts: Attempts) -> Ite
         yield f"node {', '.join(full)}: {limit}"
 
 
-def _decide_in_bucket(
-    cluster: model.Cluster, clock: "_Stopwatch"
-) -> tuple[Prepared, tuple[jax.Array, State, Attempts]]:
+def _decide_in_bucket(cluster: model.Cluster, clock: Stopwatch) -> tuple[Prepared, tuple[jax.Array, State, Attempts]]:
     """Decides; a bucket that turns out too small for the shared devices of a node is doubled, as far as that goes."""
     devices = 0
     while True:
@@ -191,26 +208,3 @@ def _decide(
     for name in actions:
         state, attempts = ACTIONS[name](policy, snapshot, shares, state)
     return shares, state, attempts
-
-
-def _ignore(step: str) -> None:
-    """The observer of a run that nobody watches."""
-
-
-class _Stopwatch:
-    """Sums the time of each step; a step may come more than once."""
-
-    def __init__(self, observe: Observer) -> None:
-        self._observe = observe
-        self._started = time.perf_counter()
-        self._laps = dict.fromkeys(STEPS, 0.0)
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        self._observe(name)
-        start = time.perf_counter()
-        yield
-        self._laps[name] += 1000 * (time.perf_counter() - start)
-
-    def timings(self) -> Timings:
-        return replace(Timings(**self._laps), total=1000 * (time.perf_counter() - self._started))

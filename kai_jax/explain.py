@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kai_jax.cycle import Outcome
+from kai_jax.encode.decode import STATUS_NAMES, waiting_pods
 from kai_jax.model.podgroups import Job, is_ready
 from kai_jax.model.resources import CPU, GPU, MEMORY, Kind, Requirement
 from kai_jax.model.shards import DEFAULT_POOL
 from kai_jax.model.subgroups import DEFAULT_PODSET
 from kai_jax.model.tasks import Task
-from kai_jax.model.topologies import MISCONFIGURED
-from kai_jax.tensors import ACTIVE, NONE, UNLIMITED, Cause, Reason, Status
+from kai_jax.tensors import ACTIVE, MISCONFIGURED_TOPOLOGY, NONE, UNLIMITED, Cause, Reason, Status
 
-WAITING = ("Pending", "Gated")
-HELD = ("Allocated", "Pipelined", "Binding", "Bound", "Running", "Releasing", "StuckInReleasing")
+HELD = {STATUS_NAMES[status] for status in (*ACTIVE, Status.RELEASING, Status.STUCK_IN_RELEASING)}
 NOT_LOADED = "no such podgroup in this shard, or it backs off after its last failed attempt (schedulingBackoff)"
 
 CAUSE_TEXTS = {
@@ -79,6 +78,11 @@ def shown(amount: float, scale: float) -> str:
     return f"{amount / scale:.6f}"[:-3].rstrip("0").rstrip(".")
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of them: "1 node", "1,000 nodes"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _cases(outcome: Outcome) -> "Iterator[_Case]":
     return (_Case(outcome, index, job) for index, job in enumerate(outcome.encoded.layout.jobs))
 
@@ -92,15 +96,12 @@ class _Case:
         self._cluster = outcome.encoded.cluster
         self._attempts = outcome.attempts
         self._index = index
-        self._counts = Counter(outcome.decisions.final[task.key][0] for task in job.tasks())
+        places = {task.key: outcome.decisions.final[task.key] for task in job.tasks()}
+        self.waiting = len(waiting_pods(places))
+        self._counts = Counter(place[0] for place in places.values())
         self._reasons = int(self._attempts.reasons[index])
         failed = int(self._attempts.failed_task[index])
         self._failed: Task | None = None if failed == NONE else outcome.encoded.layout.tasks[failed]
-
-    @property
-    def waiting(self) -> int:
-        """Pods without a node."""
-        return sum(self._counts[status] for status in WAITING)
 
     def explanation(self) -> Explanation:
         headline, *details = self._sentences()
@@ -126,7 +127,7 @@ class _Case:
         elif not is_ready(job):
             yield f"not ready: {'; '.join(self._missing_pods())}"
         elif self.waiting == self._counts["Gated"]:
-            yield f"{_count(self.waiting, 'pod')} held back by scheduling gates"
+            yield f"{counted(self.waiting, 'pod')} held back by scheduling gates"
         elif self._misconfigured():
             yield "its topology constraint cannot be followed"
         else:
@@ -134,7 +135,7 @@ class _Case:
 
     def _misconfigured(self) -> bool:
         placements = self._cluster.placements.get(self._index, ())
-        return any(placement.topology == MISCONFIGURED for placement in placements)
+        return any(placement.topology == MISCONFIGURED_TOPOLOGY for placement in placements)
 
     def _gate(self) -> Iterator[str]:
         for reason in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
@@ -151,7 +152,7 @@ class _Case:
         if task is None:
             return
         failure = task.refusal or self._cluster.constraints.failure(task.constraint)
-        lost = [] if failure else [f"{_count(count, 'node')}: {text}" for text, count in self._lost(task)]
+        lost = [] if failure else [f"{counted(count, 'node')}: {text}" for text, count in self._lost(task)]
         if failure:
             cause = f"Scheduling conditions were not met for pod {task.key}: {failure}"
         else:
@@ -270,10 +271,6 @@ class _Case:
     def _lost_counts(self) -> dict[Cause, int]:
         counts = {cause: int(self._attempts.lost[self._index][cause]) for cause in Cause}
         return {cause: count for cause, count in counts.items() if count}
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _others(requirement: Requirement) -> list[str]:

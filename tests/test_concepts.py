@@ -122,10 +122,7 @@ def test_memory_is_charged_in_hundredths_of_a_device(decide: Any) -> None:
     writer = _cluster(1, 2)
     writer.queue("q", limit=1)
     for index in range(4):
-        writer.job(f"p{index}", "q", gpus=0)
-    document = writer.document()
-    for pod in document["rawObjects"]["pods"]:
-        pod["metadata"]["annotations"] = pod["metadata"]["annotations"] | {"gpu-memory": "10240"}
+        writer.job(f"p{index}", "q", gpus=0, annotations={"gpu-memory": "10240"})
     decisions = decide(writer)
     assert sorted(_placed(decisions)) == ["p0-0", "p1-0", "p2-0"]
 
@@ -158,11 +155,8 @@ def test_a_gang_that_fits_no_rack_waits_or_crosses_racks(decide: Any, level: str
 
 def test_a_gang_on_releasing_devices_waits_whole(decide: Any) -> None:
     writer = _with_queue(1, 4)
-    writer.job("ending", "q", 1, 2, on=0)
+    writer.job("ending", "q", 1, 2, on=0, deleted="2099-01-01T00:00:00Z")
     writer.job("gang", "q", 2, 2)
-    for pod in writer.document()["rawObjects"]["pods"]:
-        if pod["metadata"]["name"] == "ending-0":
-            pod["metadata"]["deletionTimestamp"] = "2099-01-01T00:00:00Z"
     decisions = decide(writer)
     assert decisions.final["team/gang-0"] == decisions.final["team/gang-1"] == ["Pipelined", "n000000"]
     assert decisions.bind_requests == {}

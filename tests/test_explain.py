@@ -2,61 +2,30 @@
 
 from types import SimpleNamespace
 
-import msgspec
 import numpy as np
 import pytest
+from model.clusters import a_cluster, a_group, a_node, a_pod, a_queue
 
-from kai_jax.api.config import Config, Params
-from kai_jax.api.documents import Document
-from kai_jax.api.objects import Node, Objects, Pod, PodGroup, Queue
-from kai_jax.explain import NOT_LOADED, explain, explain_pending, gate_sentence, shown
-from kai_jax.model.cluster import build
+from kai_jax.explain import NOT_LOADED, counted, explain, explain_pending, gate_sentence, shown
 from kai_jax.tensors import NONE, Cause, Reason
 
 NODES = [
-    {"metadata": {"name": "big"}, "status": {"allocatable": {"nvidia.com/gpu": "8", "cpu": "64", "memory": "512Gi"}}},
-    {
-        "metadata": {"name": "tainted"},
-        "spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]},
-        "status": {"allocatable": {"nvidia.com/gpu": "4", "cpu": "32"}},
-    },
+    a_node("big", gpus=8),
+    a_node(
+        "tainted",
+        allocatable={"nvidia.com/gpu": "4", "cpu": "32"},
+        spec={"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]},
+    ),
 ]
-QUEUES = [
-    {"metadata": {"name": "root"}},
-    {"metadata": {"name": "leaf"}, "spec": {"parentQueue": "root"}},
-]
+QUEUES = [a_queue("root"), a_queue("leaf", "root")]
 
 
-def a_group(name: str = "job", **spec) -> dict:
-    return {"metadata": {"name": name, "namespace": "team"}, "spec": {"queue": "leaf", **spec}}
-
-
-def a_pod(name: str, group: str = "job", request: dict | None = None, labels: dict | None = None, **spec) -> dict:
-    metadata = {
-        "name": name,
-        "namespace": "team",
-        "uid": name,
-        "labels": labels or {},
-        "annotations": {"pod-group-name": group},
-    }
-    requests = {"nvidia.com/gpu": "1"} if request is None else request
-    spec = {"schedulerName": "kai-scheduler", "containers": [{"resources": {"requests": requests}}], **spec}
-    return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
-
-
-def an_outcome(groups: list[dict], pods: list[dict], placed: tuple = (), notes: dict | None = None, params=None):
+def an_outcome(groups: list[dict], pods: list[dict], placed: tuple = (), notes: dict | None = None):
     """An outcome in which the `placed` pods were allocated and the first podgroup's attempt left `notes`."""
-
-    def of(kind: type, wires: list[dict]) -> tuple:
-        return tuple(msgspec.convert(wire, kind) for wire in wires)
-
-    objects = Objects(
-        pods=of(Pod, pods), nodes=of(Node, NODES), queues=of(Queue, QUEUES), pod_groups=of(PodGroup, groups)
-    )
-    cluster = build(Document(Config(), params or Params(), objects), now=0.0)
+    cluster = a_cluster(NODES, pods, groups, QUEUES)
     tasks = [task for job in cluster.jobs for task in job.tasks()]
     final = {
-        task.key: ["Allocated", "big"] if task.pod.metadata.name in placed else [task.status.name.capitalize()]
+        task.key: ["Binding", "big"] if task.pod.metadata.name in placed else [task.status.name.capitalize()]
         for task in tasks
     }
     none = {
@@ -105,6 +74,10 @@ def failing(task: int = 0, **notes) -> dict:
 )
 def test_amounts_are_cut_to_three_decimals(amount, scale, text):
     assert shown(amount, scale) == text
+
+
+def test_numbers_of_things_are_counted_in_words():
+    assert [counted(number, "node") for number in (0, 1, 2, 1000)] == ["0 nodes", "1 node", "2 nodes", "1,000 nodes"]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +171,7 @@ def test_bad_objects_of_a_podgroup_are_among_its_lines():
 
 def test_a_podgroup_whose_pods_are_placed_does_not_wait():
     outcome = an_outcome([a_group(), a_group("other")], [a_pod("a"), a_pod("b", "other")], placed=("a",))
-    assert explain(outcome, "team/job").headline == "no pod waits: 1 Allocated"
+    assert explain(outcome, "team/job").headline == "no pod waits: 1 Binding"
     assert [each.podgroup for each in explain_pending(outcome)] == ["team/other"]
 
 
@@ -278,7 +251,7 @@ def test_a_pod_that_no_node_can_take_tells_why():
 
 
 @pytest.mark.parametrize(
-    ("request_", "annotations", "counts", "lines"),
+    ("requests", "annotations", "counts", "lines"),
     [
         (
             {"nvidia.com/gpu": "16"},
@@ -317,9 +290,8 @@ def test_a_pod_that_no_node_can_take_tells_why():
         ),
     ],
 )
-def test_causes_name_the_resource(request_, annotations, counts, lines):
-    pod = a_pod("a", request=request_)
-    pod["metadata"]["annotations"] |= annotations
+def test_causes_name_the_resource(requests, annotations, counts, lines):
+    pod = a_pod("a", requests=requests, annotations=annotations)
     found = explain(an_outcome([a_group()], [pod], notes=failing(lost=lost(**counts))), "team/job").lines
     assert len(found) == len(lines)
     assert all(line.startswith(beginning) for line, beginning in zip(found, lines, strict=True))

@@ -12,15 +12,13 @@ from kai_jax.kernels.attempt import Job, defer_job, note_reason, task_at, try_jo
 from kai_jax.kernels.books import Books, close_books, open_books
 from kai_jax.kernels.gate import Verdict, check_capacity
 from kai_jax.kernels.place import request_of
-from kai_jax.kernels.queue_order import Need, Order, build_order, pop, rank_queues, settle_path
-from kai_jax.kernels.rank import CPU, MEMORY, Owner
-from kai_jax.kernels.search import Memo, no_memo
+from kai_jax.kernels.queue_order import Need, Order, build_order, pop, queue_tree, settle_path
+from kai_jax.kernels.rank import Owner
+from kai_jax.kernels.search import Memo, forget, no_memo
 from kai_jax.kernels.tree import Chunk, next_chunk
 from kai_jax.kernels.vector import element, put, put_row, row, when
-from kai_jax.tensors import NONE, Attempts, Cause, Policy, Snapshot, State
+from kai_jax.tensors import CPU, MEMORY, NONE, Attempts, Cause, Elastic, Policy, Snapshot, State
 from kai_jax.tensors.pytree import pytree
-
-BELOW, EXACT, ABOVE = 0, 1, 2
 
 
 @pytree
@@ -39,35 +37,22 @@ def allocate(policy: Policy, snapshot: Snapshot, fair_share: Array, state: State
     """
     bounds = policy.bounds
     snapshot = _with_windows(snapshot, bounds.window)
-    queues, jobs = snapshot.queues, snapshot.jobs
+    tree = queue_tree(policy, snapshot.queues, snapshot.jobs, fair_share)
     books = open_books(snapshot, state, bounds.window)
-    ranking = rank_queues(queues, fair_share, bounds.children, policy.capacity)
-
     paths = _paths(policy, snapshot)
 
     def need_of(books: Books) -> Need:
         return lambda job: _need(snapshot, _plan(policy, snapshot, paths, books, job))
 
-    order = build_order(queues, jobs, ranking, books.queue_allocated, need_of(books), bounds.children, policy.capacity)
+    order = build_order(tree, books.queue_allocated, need_of(books))
 
     def step(cycle: _Cycle) -> _Cycle:
-        order, leaf, slot = pop(cycle.order, queues, ranking, bounds.children)
-        job = _plan(policy, snapshot, paths, cycle.books, element(jobs.slot_job, slot))
+        order, leaf, slot = pop(tree, cycle.order)
+        job = _plan(policy, snapshot, paths, cycle.books, element(snapshot.jobs.slot_job, slot))
         need = element(order.head_need, leaf)
         books, memo, attempts, done = _attempt(policy, snapshot, state.device_numbered, cycle, job, need)
         returned = lax.cond(done, lambda: _slot_after(policy, snapshot, books, job.index), lambda: jnp.int32(NONE))
-        order = settle_path(
-            order,
-            queues,
-            jobs,
-            ranking,
-            books.queue_allocated,
-            leaf,
-            returned,
-            need_of(books),
-            bounds.children,
-            policy.capacity,
-        )
+        order = settle_path(tree, order, books.queue_allocated, leaf, returned, need_of(books))
         return _Cycle(order, books, memo, attempts)
 
     cycle = _Cycle(order, books, no_memo(snapshot.nodes.exists.shape[0]), no_attempts(snapshot))
@@ -79,25 +64,28 @@ def _attempt(
     policy: Policy, snapshot: Snapshot, numbered: Array, cycle: _Cycle, job: Job, need: Array
 ) -> tuple[Books, Memo, Attempts, Array]:
     """Gate, placement, and the rule that a gang that waits waits whole: (books, memo, attempts, committed)."""
-    books, attempts = cycle.books, cycle.attempts
-    passes = job.chunk.tasks > 0
-    if policy.capacity:
-        amount = jnp.stack([need[0], need[1], need[3]])
-        owner = job.owner
-        verdict = check_capacity(
-            snapshot.queues, books.queue_allocated, books.queue_fixed, owner.path, owner.preemptible, amount
-        )
-        refused = passes & (verdict.reason != 0)
-        attempts = when(refused, lambda a: _note_refusal(a, job.index, verdict), attempts)
-        passes = passes & ~refused
+    passes, attempts = _gate(policy, snapshot, cycle, job, need)
     chunk = dataclasses.replace(job.chunk, tasks=jnp.where(passes, job.chunk.tasks, 0))
     job = dataclasses.replace(job, chunk=chunk)
-    books, memo, attempts, success = try_job(policy, snapshot, numbered, books, cycle.memo, attempts, job)
+    books, memo, attempts, success = try_job(policy, snapshot, numbered, cycle.books, cycle.memo, attempts, job)
     done = passes & success
     waits = done & _must_wait(policy, snapshot, books, job.index)
     books = when(waits, lambda b: defer_job(policy, snapshot, b, job), books)
-    memo = dataclasses.replace(memo, request=jnp.where(waits, NONE, memo.request))
-    return books, memo, attempts, done
+    return books, forget(memo, waits), attempts, done
+
+
+def _gate(policy: Policy, snapshot: Snapshot, cycle: _Cycle, job: Job, need: Array) -> tuple[Array, Attempts]:
+    """(the job has something to try and its queues have room for it, attempts with the refusal)."""
+    some = job.chunk.tasks > 0
+    if not policy.capacity:
+        return some, cycle.attempts
+    books, owner = cycle.books, job.owner
+    amount = jnp.stack([need[0], need[1], need[3]])
+    verdict = check_capacity(
+        snapshot.queues, books.queue_allocated, books.queue_fixed, owner.path, owner.preemptible, amount
+    )
+    refused = some & (verdict.reason != 0)
+    return some & ~refused, when(refused, lambda a: _note_refusal(a, job.index, verdict), cycle.attempts)
 
 
 def _plan(policy: Policy, snapshot: Snapshot, paths: Array, books: Books, index: Array) -> Job:
@@ -170,7 +158,7 @@ def _slot_after(policy: Policy, snapshot: Snapshot, books: Books, job: Array) ->
     remaining = lax.dynamic_slice(books.remaining, (start,), (policy.bounds.window,))
     pending = jnp.any(mine & (remaining > 0))
     below, above = jnp.any(mine & (active < minimum)), jnp.any(mine & (active > minimum))
-    standing = jnp.where(below, BELOW, jnp.where(above, ABOVE, EXACT)).astype(jnp.int32)
+    standing = jnp.where(below, Elastic.BELOW, jnp.where(above, Elastic.ABOVE, Elastic.EXACT)).astype(jnp.int32)
     slots = lax.dynamic_slice(snapshot.jobs.slot, (job, standing), (1, 1))[0, 0]
     return jnp.where(pending, slots, NONE)
 

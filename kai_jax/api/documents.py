@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from kai_jax.api.config import Config, Params, Settings, document_settings, resolve
 from kai_jax.api.kinds import KINDS, KINDS_BY_KEY, decode_array, without_duplicates
 from kai_jax.api.manifests import SUFFIXES, read_folder, read_manifest
-from kai_jax.api.objects import Objects, Pod, Wire
+from kai_jax.api.objects import POD_GROUP, Objects, Pod, Wire
 from kai_jax.api.plain import InputError, describe, load_json
 
-POD_GROUP_ANNOTATION = "pod-group-name"
 POD_GROUP_LABEL = "scheduling.kai-scheduler.io/pod-group"  # of the dialect scheduling.kai-scheduler.io/v1alpha1
 
 _SNAPSHOT_NAME = "snapshot.json"
@@ -122,7 +121,7 @@ def _member(pod: Pod, scheduler_name: str) -> Pod:
     group = pod.metadata.labels.get(POD_GROUP_LABEL)
     if group is None:
         return pod
-    annotations = {POD_GROUP_ANNOTATION: group, **pod.metadata.annotations}
+    annotations = {POD_GROUP: group, **pod.metadata.annotations}
     return replace(
         pod,
         metadata=replace(pod.metadata, annotations=annotations),

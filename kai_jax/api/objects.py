@@ -3,7 +3,7 @@
 Attribute names are the wire names in snake case. Objects are immutable; unknown fields are skipped; a list that is
 absent is `()` and a map that is absent is an empty mapping, never None. Quantities, durations and timestamps stay as
 written (see `kai_jax.api.quantity` and `kai_jax.api.times`), so that reading a large cluster stays cheap. An explicit
-null means "absent": the reader (`kai_jax.api.documents`) takes care of it.
+null means "absent": the reader (`kai_jax.api.kinds`) takes care of it.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,8 @@ Duration = str | int  # "1h30m", or nanoseconds
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Name = Annotated[str, msgspec.Meta(min_length=1, pattern=r"^[^\x00-\x1f\x7f]+$")]  # nothing a terminal would obey
 Attributes = dict[str, Any]  # a structure that is carried but seldom looked into
+
+POD_GROUP = "pod-group-name"  # annotation of a pod
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})  # one shared empty map for all absent ones
 
@@ -91,23 +93,14 @@ class NodeSelector(Wire, frozen=True):
 # ------------------------------------------------------------------------------------ pods
 
 
-class PreferredNodeTerm(Wire, frozen=True):
-    weight: int = 0
-    preference: NodeSelectorTerm = NodeSelectorTerm()
-
-
 class NodeAffinity(Wire, frozen=True):
     required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: tuple[PreferredNodeTerm, ...] = field(default=(), name="preferredDuringSchedulingIgnoredDuringExecution")
 
 
 class PodAffinityTerm(Wire, frozen=True):
-    topology_key: str = ""
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
-    match_label_keys: tuple[str, ...] = ()
-    mismatch_label_keys: tuple[str, ...] = ()
 
 
 class WeightedPodAffinityTerm(Wire, frozen=True):
@@ -209,7 +202,6 @@ class SchedulingGate(Wire, frozen=True):
 class PodResourceClaim(Wire, frozen=True):
     name: str = ""
     resource_claim_name: str = ""
-    resource_claim_template_name: str = ""
 
 
 class PodSpec(Wire, frozen=True):
@@ -231,16 +223,10 @@ class PodSpec(Wire, frozen=True):
         return self.containers + self.init_containers if self.init_containers else self.containers
 
 
-class PodResourceClaimStatus(Wire, frozen=True):
-    name: str = ""
-    resource_claim_name: str = ""
-
-
 class PodStatus(Wire, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
     conditions: tuple[Condition, ...] = ()
-    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class Pod(Wire, frozen=True):
@@ -302,8 +288,6 @@ class QueueSpec(Wire, frozen=True):
     display_name: str = ""
     parent_queue: str = ""
     priority: int | None = None
-    preempt_min_runtime: Duration | None = None
-    reclaim_min_runtime: Duration | None = None
     resources: QueueResources = QueueResources()
 
 
@@ -334,10 +318,8 @@ class PodGroupSpec(Wire, frozen=True):
     preemptibility: str = ""
     topology_constraint: TopologyConstraint | None = None
     sub_groups: tuple[SubGroup, ...] = ()
-    mark_unschedulable: bool | None = None
     scheduling_backoff: int | None = None
     preemption_delay: Duration | None = None
-    staleness_grace_period: Duration | None = None
 
 
 class SchedulingCondition(Wire, frozen=True):
@@ -368,7 +350,6 @@ class BindRequestSpec(Wire, frozen=True):
     received_resource_type: str = ""
     received_gpu: ReceivedGpu | None = field(default=None, name="receivedGPU")
     selected_gpu_groups: tuple[str, ...] = field(default=(), name="selectedGPUGroups")
-    resource_claim_allocations: tuple[Attributes, ...] = ()
     backoff_limit: int | None = None
 
 
@@ -423,10 +404,6 @@ class VolumeNodeAffinity(Wire, frozen=True):
     required: NodeSelector | None = None
 
 
-class CsiSource(Wire, frozen=True):
-    driver: str = ""
-
-
 class PersistentVolumeSpec(Wire, frozen=True):
     capacity: Mapping[str, Quantity] = NOTHING
     access_modes: tuple[str, ...] = ()
@@ -434,7 +411,6 @@ class PersistentVolumeSpec(Wire, frozen=True):
     storage_class_name: str = ""
     claim_ref: ClaimReference | None = None
     node_affinity: VolumeNodeAffinity | None = None
-    csi: CsiSource | None = None
 
 
 class PersistentVolumeStatus(Wire, frozen=True):
@@ -507,7 +483,6 @@ class Device(Wire, frozen=True):
 
 class ResourcePool(Wire, frozen=True):
     name: str = ""
-    generation: int = 0
 
 
 class ResourceSliceSpec(Wire, frozen=True):

@@ -11,6 +11,8 @@ import click
 from kai_jax.cli import cache
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from kai_jax.cli.measure import Measurement, Settings
 
 
@@ -37,22 +39,26 @@ def bench(output: str, show_config: bool, cache_dir: Path | None, no_cache: bool
     kai-jax bench workload=fractions "workload.sizes=[50,500]" policy=spread repeats=9
     kai-jax bench workload=files "workload.paths=[cluster.zip]"
     """
-    settings = _compose(overrides, show_config)
-    if settings is None:
+    composed = _compose(overrides)
+    if show_config:
+        from omegaconf import OmegaConf
+
+        click.echo(OmegaConf.to_yaml(composed), nl=False)
         return
-    import jax
+    settings = _settings(composed)
     from rich.console import Console
 
     from kai_jax.api.plain import InputError
     from kai_jax.cli.measure import measure
+    from kai_jax.cli.screen import markup, printable
 
-    jax.config.update("jax_platforms", settings.device.platform)
+    _run_on(settings.device.platform)
     cache.enable(cache_dir, no_cache)
     with Console(stderr=True).status("starting") as status:
         try:
-            measurements = list(measure(settings, lambda text: status.update(f"measuring {text}")))
-        except (ValueError, InputError) as error:
-            raise click.ClickException(str(error)) from error
+            measurements = list(measure(settings, lambda text: status.update(f"measuring {markup(text)}")))
+        except InputError as error:
+            raise click.ClickException(printable(str(error))) from error
     if output == "json":
         rows = [{**asdict(row), "pods_per_second": row.pods_per_second} for row in measurements]
         click.echo(json.dumps(rows, indent=2))
@@ -60,25 +66,49 @@ def bench(output: str, show_config: bool, cache_dir: Path | None, no_cache: bool
         _print_table(measurements)
 
 
-def _compose(overrides: tuple[str, ...], show_config: bool) -> "Settings | None":
-    """The typed settings; None after printing them."""
-    import msgspec
+def _compose(overrides: tuple[str, ...]) -> "DictConfig":
+    """The configuration with the choices of the command line, as it is written."""
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
-    from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
-
-    from kai_jax.cli.measure import Settings
 
     try:
         with initialize_config_dir(str(_config_folder()), version_base="1.3"):
-            composed = compose("bench", overrides=list(overrides))
-        if show_config:
-            click.echo(OmegaConf.to_yaml(composed), nl=False)
-            return None
-        return msgspec.convert(OmegaConf.to_container(composed, resolve=True, throw_on_missing=True), Settings)
-    except (HydraException, OmegaConfBaseException, msgspec.ValidationError) as error:
+            return compose("bench", overrides=list(overrides))
+    except (HydraException, OmegaConfBaseException) as error:
         raise click.UsageError(str(error).splitlines()[0]) from error
+
+
+def _settings(composed: "DictConfig") -> "Settings":
+    """The composed configuration, checked."""
+    import msgspec
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from kai_jax.api.plain import describe
+    from kai_jax.cli.measure import Settings
+
+    try:
+        return msgspec.convert(OmegaConf.to_container(composed, resolve=True, throw_on_missing=True), Settings)
+    except OmegaConfBaseException as error:
+        raise click.UsageError(str(error).splitlines()[0]) from error
+    except msgspec.ValidationError as error:
+        raise click.UsageError(describe(error)) from error
+
+
+def _run_on(platform: str) -> None:
+    """Has jax use this platform alone, before it runs anything."""
+    import jax
+
+    jax.config.update("jax_platforms", platform)
+    try:
+        jax.devices(platform)
+    except (RuntimeError, AssertionError) as error:  # jax asserts where it skips cuda for want of a GPU
+        reason = str(error).partition("\n")[0] or "no such device is visible"
+        raise click.UsageError(
+            f"device: jax cannot use {platform!r} here: {reason}; choose device=cpu, "
+            "or for an NVIDIA GPU install the extra: pip install 'kai-jax[gpu]'"
+        ) from error
 
 
 def _config_folder() -> Path:
@@ -92,7 +122,7 @@ def _print_table(measurements: Iterable["Measurement"]) -> None:
     from rich import box
     from rich.table import Table
 
-    from kai_jax.cli.screen import screen
+    from kai_jax.cli.screen import markup, screen
     from kai_jax.cycle import STEPS
 
     table = Table(box=box.SIMPLE_HEAD, caption="milliseconds; core: tensors in, decisions out, nothing compiled")
@@ -102,7 +132,7 @@ def _print_table(measurements: Iterable["Measurement"]) -> None:
     for row in measurements:
         steps = (getattr(row, f"{step}_ms") for step in STEPS)
         table.add_row(
-            row.input,
+            markup(row.input),
             *(f"{count:,}" for count in (row.nodes, row.pending, row.placed)),
             *(f"{step:,.1f}" for step in steps),
             f"{row.pods_per_second:,.0f}",

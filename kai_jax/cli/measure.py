@@ -7,11 +7,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from kai_jax import cycle
+from kai_jax.encode.decode import waiting_pods
 from kai_jax.sim import scenarios
 from kai_jax.sim.snapshot import NodeShape, Scheduler
+
+Positive = Annotated[int, Meta(ge=1)]
 
 
 @dataclass(frozen=True)
@@ -19,8 +24,12 @@ class Workload:
     """A scenario at several sizes, or snapshot files."""
 
     name: str = "files"
-    sizes: list[int] = field(default_factory=list)
+    sizes: list[Positive] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.sizes and not self.paths:
+            raise ValueError("neither sizes nor paths are given: nothing to measure")
 
 
 @dataclass(frozen=True)
@@ -47,12 +56,12 @@ class Device:
 class Settings:
     """The composed configuration of a benchmark; the groups of `configs/`."""
 
-    cluster: NodeShape = field(default_factory=NodeShape)
-    workload: Workload = field(default_factory=Workload)
-    policy: Policy = field(default_factory=Policy)
-    plugins: Plugins = field(default_factory=Plugins)
-    device: Device = field(default_factory=Device)
-    repeats: int = 5
+    cluster: NodeShape
+    workload: Workload
+    policy: Policy
+    plugins: Plugins
+    device: Device
+    repeats: Positive
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class Measurement:
     input: str
     nodes: int
     pending: int  # pods that waited before the cycle
-    placed: int  # pods that have a place after it
+    placed: int  # pods that it gave a place
     compile_ms: float
     read_ms: float
     parse_ms: float
@@ -80,7 +89,7 @@ class Measurement:
 def measure(settings: Settings, observe: Callable[[str], None] = lambda text: None) -> Iterator[Measurement]:
     """One measurement per size of the workload, as they are done; `observe` is told what is running.
 
-    Raises ValueError for an unknown scenario and InputError for a file that cannot be read.
+    Raises InputError for an unknown scenario and for a file that cannot be read.
     """
     first: Measurement | None = None
     with tempfile.TemporaryDirectory() as folder:
@@ -115,8 +124,7 @@ def _measure_one(path: Path, repeats: int, first: Measurement | None) -> Measure
         if step != "compile"
     }
     decisions = cold.decisions
-    pending = sum(place[0] == "Pending" for place in decisions.initial.values())
-    placed = sum(len(place) > 1 and place != decisions.initial[pod] for pod, place in decisions.final.items())
+    pending = len(waiting_pods(decisions.initial))
     slope = None
     if first:
         slope = (medians["core_ms"] / first.core_ms) / (max(pending, 1) / max(first.pending, 1))
@@ -124,7 +132,7 @@ def _measure_one(path: Path, repeats: int, first: Measurement | None) -> Measure
         input=path.stem,
         nodes=len(cold.cluster.nodes),
         pending=pending,
-        placed=placed,
+        placed=len(decisions.placed),
         compile_ms=cold.timings.compile,
         slope=slope,
         **medians,

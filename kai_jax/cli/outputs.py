@@ -25,6 +25,7 @@ class Result:
 
 
 def write_table(results: Iterator[Result], explain: str | None) -> None:
+    """Tables of each input that was decided; what could not be read has its line on stderr alone."""
     console = screen()
     for result in results:
         if result.outcome:
@@ -32,18 +33,20 @@ def write_table(results: Iterator[Result], explain: str | None) -> None:
 
 
 def write_jsonl(results: Iterator[Result], explain: str | None) -> None:
+    """One JSON document per input and line, as they are decided; `explain` adds a podgroup's explanation to each."""
     for result in results:
         click.echo(msgspec.json.encode(_document(result, explain)))
 
 
 def write_json(results: Iterator[Result], explain: str | None) -> None:
-    """One document as it is, several as an array."""
+    """One document as it is, several as an array, when all are decided. Takes one result at least."""
     documents = [_document(result, explain) for result in results]
     encoded = msgspec.json.encode(documents if len(documents) > 1 else documents[0])
     click.echo(msgspec.json.format(encoded, indent=2))
 
 
 def write_yaml(results: Iterator[Result], explain: str | None) -> None:
+    """One YAML document per input, as they are decided."""
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     for result in results:
         document = msgspec.to_builtins(_document(result, explain))

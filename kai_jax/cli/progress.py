@@ -6,6 +6,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from kai_jax.cli.screen import markup
+
 PATIENCE = 1.0  # seconds
 SAY = {
     "read": "reading the objects",
@@ -37,7 +39,7 @@ class StepProgress:
 
     def begin(self, name: str) -> None:
         """A new input: the display waits for a second before it shows."""
-        self._name = name
+        self._name = markup(name)
         self._timer = threading.Timer(PATIENCE, self._display.start)
         self._timer.daemon = True
         self._timer.start()

@@ -29,7 +29,7 @@ EXAMPLE = "example"
 @click.option(
     "--usage",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Past usage of queues (YAML or JSON), parts of the cluster such as 'team-a: {gpu: 0.4}'; lowers fair shares.",
+    help="What queues used in the past, as parts of the cluster (YAML or JSON: 'team-a: {gpu: 0.4}'); lowers shares.",
 )
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json", "jsonl", "yaml"]), default="table", show_default=True,
@@ -52,24 +52,24 @@ def schedule(
     SNAPSHOT is a snapshot document (.json, or a .zip that holds snapshot.json), a file of Kubernetes YAML, or a folder
     of such files. Without one, an example cluster that comes with the program is decided.
 
-    \b
     Exit status: 0 every snapshot was decided, 1 some could not be read, 2 the command line is wrong.
     """
     from kai_jax.api.config import ConfigError, read_settings
     from kai_jax.api.plain import InputError
     from kai_jax.api.usage import NO_USAGE, read_usage
     from kai_jax.cli import outputs
+    from kai_jax.cli.screen import printable
 
     if explain is not None and "/" not in explain:
         raise click.BadParameter(f"{explain!r} is not NAMESPACE/PODGROUP", param_hint="--explain")
     try:
         overrides = read_settings(config) if config else None
     except ConfigError as error:
-        raise click.BadParameter(str(error), param_hint="--config") from error
+        raise click.BadParameter(printable(str(error)), param_hint="--config") from error
     try:
         past = read_usage(usage) if usage else NO_USAGE
     except InputError as error:
-        raise click.BadParameter(str(error), param_hint="--usage") from error
+        raise click.BadParameter(printable(str(error)), param_hint="--usage") from error
     cache.enable(cache_dir, no_cache)
     with ExitStack() as stack:
         inputs = [(str(path), path) for path in snapshots]
@@ -92,6 +92,7 @@ def _results(
     from kai_jax.api.documents import DocumentError
     from kai_jax.cli.outputs import Result
     from kai_jax.cli.progress import StepProgress
+    from kai_jax.cli.screen import printable
 
     with StepProgress(len(inputs), Console(stderr=True)) as progress:
         for name, path in inputs:
@@ -100,7 +101,7 @@ def _results(
                 result = Result(name, cycle.run_file(path, time.time(), overrides, usage, progress.step))
             except DocumentError as error:
                 failures.append(name)
-                click.echo(f"kai-jax: {error}", err=True)
+                click.echo(f"kai-jax: {printable(str(error))}", err=True)
                 result = Result(name, error=str(error))
             progress.end()
             yield result

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from kai_jax.sim import scenarios
-
 
 def _list(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    from kai_jax.sim import scenarios
+
     if wanted and not context.resilient_parsing:
         width = max(len(f"{scenario.name}:{scenario.size}") for scenario in scenarios.SCENARIOS.values())
         for scenario in scenarios.SCENARIOS.values():
@@ -25,9 +25,11 @@ def snapshot(scenario: str, out: Path) -> None:
 
     NODES is the size of the cluster; the same name and size always give the same document.
     """
+    from kai_jax.sim import scenarios
+
     try:
         document = scenarios.document(*scenarios.parse(scenario))
-    except ValueError as error:
+    except scenarios.ScenarioError as error:
         raise click.BadParameter(str(error), param_hint="NAME[:NODES]") from error
     text = json.dumps(document, separators=(",", ":"))
     with click.open_file(str(out), "w", encoding="utf-8") as file:

@@ -5,47 +5,44 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
 from kai_jax.api.plain import some_of
+from kai_jax.cli.screen import markup
 from kai_jax.cycle import Outcome
-from kai_jax.encode.decode import Decisions
-from kai_jax.explain import Explanation, explain_pending
+from kai_jax.encode.decode import Decisions, waiting_pods
+from kai_jax.explain import Explanation, counted, explain_pending
 from kai_jax.explain import explain as explain_podgroup
 from kai_jax.model.queues import Queue
 
 GIB = 2**30
 UNLIMITED = "∞"
 NAMES_SHOWN = 3  # pods of one kind on one node that are named; the others are counted
-WAITING = ("Pending", "Gated")
 PIPELINED = "Pipelined"
 
 
 def print_outcome(console: Console, snapshot: str, outcome: Outcome, explain: str | None) -> None:
     """Prints one snapshot; `explain` names a podgroup to explain in full."""
     decisions = outcome.decisions
-    placed = _placed_now(decisions)
-    console.print(_headline(snapshot, outcome, len(placed)))
+    placed, waiting = decisions.placed, waiting_pods(decisions.final)
+    console.print(_headline(snapshot, outcome, len(placed), len(waiting)))
     for warning in outcome.warnings:
-        console.print(f"[yellow]warning[/] {escape(warning)}", highlight=False)
+        console.print(f"[yellow]warning[/] {markup(warning)}", highlight=False)
     console.print(_queues(outcome))
     if placed:
         console.print(_placed(outcome, placed))
-    waiting = explain_pending(outcome)
     if waiting:
         console.print(_waiting(outcome, waiting))
     if explain is not None:
         _print_explanation(console, explain_podgroup(outcome, explain))
 
 
-def _headline(snapshot: str, outcome: Outcome, placed: int) -> str:
-    decisions, timings = outcome.decisions, outcome.timings
-    waiting = sum(place[0] in WAITING for place in decisions.final.values())
+def _headline(snapshot: str, outcome: Outcome, placed: int, waiting: int) -> str:
+    timings = outcome.timings
     return (
-        f"[bold]{escape(snapshot)}[/]: {_count(len(outcome.cluster.nodes), 'node')}, "
-        f"{_count(placed, 'pod')} placed, {waiting} waiting; "
+        f"[bold]{markup(snapshot)}[/]: {counted(len(outcome.cluster.nodes), 'node')}, "
+        f"{counted(placed, 'pod')} placed, {waiting} waiting; "
         f"{timings.total:,.0f} ms, of which {timings.compile:,.0f} compiling and {timings.core:,.1f} deciding"
     )
 
@@ -66,7 +63,7 @@ def _queues(outcome: Outcome) -> Table:
             for resource, unit in ((2, 1), (0, 1000), (1, GIB))
             for amounts in (given["deserved"], given["fair_share"], after)
         ]
-        table.add_row("  " * (queue.level - 1) + escape(queue.display_name), *cells)
+        table.add_row("  " * (queue.level - 1) + markup(queue.display_name), *cells)
     return table
 
 
@@ -87,7 +84,7 @@ def _placed(outcome: Outcome, placed: set[str]) -> Table:
         now = [pod for pod in pods if pod in placed]
         if now:
             where = "\n".join(_places(outcome.decisions, now, shared))
-            table.add_row(escape(job.key), escape(job.queue_name), f"{len(now)} of {len(pods)}", where)
+            table.add_row(markup(job.key), markup(job.queue_name), f"{len(now)} of {len(pods)}", where)
     return table
 
 
@@ -98,7 +95,7 @@ def _places(decisions: Decisions, pods: Iterable[str], shared: dict[str, list[in
         status, node = decisions.final[pod]
         groups[node, _holding(decisions, pod, status, shared)].append(pod.rpartition("/")[2])
     for (node, holding), names in groups.items():
-        yield f"[bold]{escape(node)}[/] {escape(some_of(names, NAMES_SHOWN))}{holding}"
+        yield f"[bold]{markup(node)}[/] {markup(some_of(names, NAMES_SHOWN))}{holding}"
 
 
 def _holding(decisions: Decisions, pod: str, status: str, shared: dict[str, list[int]]) -> str:
@@ -109,7 +106,7 @@ def _holding(decisions: Decisions, pod: str, status: str, shared: dict[str, list
     if kind == "Fraction":
         devices = ", ".join(f"#{number}" for number in shared.get(pod, ()))
         return f": {portion} of shared device {devices}"
-    return f": {_count(count, 'device')}" if count else ""
+    return f": {counted(count, 'device')}" if count else ""
 
 
 def _shared_devices(decisions: Decisions) -> dict[str, list[int]]:
@@ -124,26 +121,26 @@ def _shared_devices(decisions: Decisions) -> dict[str, list[int]]:
     return numbers
 
 
-def _waiting(outcome: Outcome, explanations: Iterable[Explanation]) -> Table:
+def _waiting(outcome: Outcome, waiting: set[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, title="Waiting", title_justify="left", title_style="bold")
     for name in ("podgroup", "queue", "pods", "why"):
         table.add_column(name, overflow="fold")
     jobs = {job.key: job for job in outcome.cluster.jobs}
-    for explanation in explanations:
+    for explanation in explain_pending(outcome):
         job = jobs[explanation.podgroup]
-        waiting = sum(outcome.decisions.final[task.key][0] in WAITING for task in job.tasks())
-        why = "\n".join(map(escape, (explanation.headline, *_details(explanation))))
-        table.add_row(escape(job.key), escape(job.queue_name), str(waiting), why)
+        pods = sum(task.key in waiting for task in job.tasks())
+        why = "\n".join(map(markup, (explanation.headline, *_details(explanation))))
+        table.add_row(markup(job.key), markup(job.queue_name), str(pods), why)
     return table
 
 
 def _print_explanation(console: Console, explanation: Explanation) -> None:
-    console.print(f"[bold]{escape(explanation.podgroup)}[/]: {escape(explanation.headline)}", highlight=False)
+    console.print(f"[bold]{markup(explanation.podgroup)}[/]: {markup(explanation.headline)}", highlight=False)
     for line in _details(explanation):
-        console.print(Padding(escape(line), (0, 0, 0, 2)), highlight=False)
+        console.print(Padding(markup(line), (0, 0, 0, 2)), highlight=False)
     for name, number in explanation.numbers.items():
         text = ", ".join(f"{key} {value}" for key, value in number.items()) if isinstance(number, dict) else number
-        console.print(Padding(escape(f"{name}: {text}"), (0, 0, 0, 2)), highlight=False)
+        console.print(Padding(markup(f"{name}: {text}"), (0, 0, 0, 2)), highlight=False)
     console.print()
 
 
@@ -152,14 +149,5 @@ def _details(explanation: Explanation) -> Iterator[str]:
     return (line for line in explanation.lines if line not in explanation.headline)
 
 
-def _placed_now(decisions: Decisions) -> set[str]:
-    """Pods that were placed in this cycle."""
-    return {pod for pod, place in decisions.final.items() if len(place) > 1 and decisions.initial[pod] != place}
-
-
 def _amount(value: float, unit: int) -> str:
     return UNLIMITED if value < 0 else f"{value / unit:,.2f}".rstrip("0").rstrip(".")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,6 +1,6 @@
 """From tensors back to names: what a cycle decided, in the form that other programs read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ STATUS_NAMES = {
     Status.FAILED: "Failed",
     Status.UNKNOWN: "Unknown",
 }
+WAITING = (STATUS_NAMES[Status.PENDING], STATUS_NAMES[Status.GATED])
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,16 @@ class Decisions:
     shared_devices: list[list[str]]  # pods that share one device, per device
     claim_devices: dict[str, list[str]]
     reasons: dict[str, list[str]]  # podgroups
+
+    @property
+    def placed(self) -> set[str]:
+        """Pods that were given a node in this cycle, or promised one."""
+        return {pod for pod, place in self.final.items() if len(place) > 1 and place != self.initial[pod]}
+
+
+def waiting_pods(places: Mapping[str, Place]) -> set[str]:
+    """Those of the pods that wait for a node."""
+    return {pod for pod, place in places.items() if place[0] in WAITING}
 
 
 def decode(encoded: Encoded, fair_share: np.ndarray, state: State, attempts: Attempts) -> Decisions:

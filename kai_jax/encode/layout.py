@@ -12,8 +12,8 @@ from kai_jax.model.order import elastic_classes, job_keys, waiting_classes
 from kai_jax.model.podgroups import Job, is_ready
 from kai_jax.model.resources import GPU
 from kai_jax.model.tasks import Task
-from kai_jax.model.topologies import NO_TOPOLOGY, Placement
-from kai_jax.tensors import ACTIVE, ALLOCATED_SET, Features, Status
+from kai_jax.model.topologies import Placement
+from kai_jax.tensors import ACTIVE, ALLOCATED_SET, NONE, Features, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Layout:
 
 
 def lay_out(cluster: Cluster) -> Layout:
+    """Every job, podset, task and slot at its place, with the counts that sizes and books need."""
     jobs = cluster.jobs
     podsets = [podset for job in jobs for podset in job.podsets]
     tasks = [task for podset in podsets for task in podset]
@@ -134,7 +135,7 @@ def _depth_of_constraints(job: Job, placements: list[Placement]) -> int:
     depths: list[int] = []
     for node, placement in zip(job.tree.nodes, placements, strict=True):
         above = depths[node.parent] if node.parent >= 0 else 0
-        depths.append(above + (placement.topology != NO_TOPOLOGY))
+        depths.append(above + (placement.topology != NONE))
     return max(depths)
 
 

@@ -9,10 +9,10 @@ from kai_jax.encode.layout import Layout
 from kai_jax.encode.padding import Leaf, column, corner, starts
 from kai_jax.model.books import request_vectors
 from kai_jax.model.cluster import Cluster
+from kai_jax.model.nodes import UNKNOWN_GPU_MEMORY
 from kai_jax.model.queues import Queue
 from kai_jax.model.resources import Requirement
 from kai_jax.model.tasks import NOWHERE
-from kai_jax.model.topologies import NO_LEVEL, NO_TOPOLOGY
 from kai_jax.tensors import (
     NONE,
     Constraints,
@@ -29,6 +29,7 @@ from kai_jax.tensors import (
 
 
 def encode_snapshot(cluster: Cluster, layout: Layout, bucket: Bucket) -> Snapshot:
+    """Numpy leaves in the shapes of the bucket; padding as each class of `tensors.snapshot` says."""
     sizes = bucket.sizes
     allowed = corner(cluster.constraints.allowed(), (sizes.constraints, sizes.nodes), False)
     return Snapshot(
@@ -55,7 +56,7 @@ def _nodes(cluster: Cluster, sizes: Sizes) -> Nodes:
     return Nodes(
         exists=column([True] * len(nodes), size, False, bool),
         allocatable=corner(cluster.books.allocatable, (sizes.resources, size), 0.0),
-        gpu_memory=column([node.gpu_memory for node in nodes], size, 100, np.int64),
+        gpu_memory=column([node.gpu_memory for node in nodes], size, UNKNOWN_GPU_MEMORY, np.int64),
         gpu_count=column([node.gpu_count for node in nodes], size, 0, np.int64),
         cpu_only=column([node.cpu_only for node in nodes], size, False, bool),
         ports_taken=corner(cluster.ports.taken(), (sizes.ports, size), False),
@@ -117,9 +118,9 @@ def _tree(cluster: Cluster, layout: Layout, sizes: Sizes) -> TreeNodes:
         "podset": np.full(size, NONE, np.int32),
         "threshold": np.ones(size, np.int32),
         "name_rank": np.zeros(size, np.int32),
-        "topology": np.full(size, NO_TOPOLOGY, np.int32),
-        "required": np.full(size, NO_LEVEL, np.int32),
-        "preferred": np.full(size, NO_LEVEL, np.int32),
+        "topology": np.full(size, NONE, np.int32),
+        "required": np.full(size, NONE, np.int32),
+        "preferred": np.full(size, NONE, np.int32),
     }
     simple = np.array([job.tree.simple for job in layout.jobs], dtype=bool)
     leaf, podset = first_node[simple] + 1, layout.podset_start[simple]

@@ -13,6 +13,7 @@ from kai_jax.tensors import NONE, State, Status
 
 
 def encode_state(cluster: Cluster, layout: Layout, sizes: Sizes) -> State:
+    """Numpy leaves in the shapes of `sizes`: books, places and counts at the start of the cycle."""
     books, tasks = cluster.books, layout.tasks
     shape = (sizes.resources, sizes.nodes)
 

@@ -16,11 +16,19 @@ from kai_jax.kernels.books import Books
 from kai_jax.kernels.place import Place, book, defer, place_of, request_of, unbook
 from kai_jax.kernels.rank import NodeSet, Owner, all_nodes, causes, usage_of
 from kai_jax.kernels.search import Memo, candidate_of, find_node, forget
-from kai_jax.kernels.topology import Group, node_sets, nodes_of
+from kai_jax.kernels.topology import Group, NoNodes, node_sets, nodes_of
 from kai_jax.kernels.tree import Chunk
 from kai_jax.kernels.vector import after, element, first_true, put, put_row, row, when
 from kai_jax.tensors import ACTIVE, NONE, Attempts, Policy, Reason, Requests, Snapshot, Status
 from kai_jax.tensors.pytree import pytree
+
+_REASONS = {
+    NoNodes.OK: 0,
+    NoNodes.COMMON_DOMAIN: Reason.POD_SCHEDULING_ERRORS,
+    NoNodes.NO_DOMAIN: Reason.POD_SCHEDULING_ERRORS | Reason.TOPOLOGY_NOT_ENOUGH,
+    NoNodes.NONE_LEFT: Reason.POD_SCHEDULING_ERRORS,
+    NoNodes.MISCONFIGURED: 0,
+}
 
 
 @pytree
@@ -86,8 +94,7 @@ def try_job(
     run = lax.while_loop(lambda r: r.alive & (r.position < job.chunk.tasks), step, run)
     books = _roll_back(policy, snapshot, run.books, job, run.position, jnp.where(run.alive, run.position, 0))
     books = when(~run.alive, lambda b: _restore_amounts(b, job.owner.path, before), books)
-    kept = run.alive | (run.position == 0)
-    memo = dataclasses.replace(run.memo, request=jnp.where(kept, run.memo.request, NONE))
+    memo = forget(run.memo, ~run.alive & (run.position > 0))
     return books, memo, run.attempts, run.alive
 
 
@@ -190,26 +197,8 @@ def _open(policy: Policy, snapshot: Snapshot, run: Run, job: Job, local: Array) 
     tree_node = element(snapshot.jobs.node_start, job.index) + local
     valid = row(frames.inside, depth)
     group = _group(snapshot, books, job, local, tree_node)
-    sets = node_sets(
-        snapshot.topology,
-        group,
-        valid,
-        books.free,
-        books.device_used,
-        books.device_allocated,
-        books.device_releasing,
-        snapshot.nodes.gpu_memory,
-    )
-    bits = jnp.array(
-        [
-            0,
-            Reason.POD_SCHEDULING_ERRORS,
-            Reason.POD_SCHEDULING_ERRORS | Reason.TOPOLOGY_NOT_ENOUGH,
-            Reason.POD_SCHEDULING_ERRORS,
-            0,
-        ],
-        jnp.int32,
-    )
+    sets = node_sets(snapshot.topology, group, valid, books, snapshot.nodes.gpu_memory)
+    reasons = jnp.array([_REASONS[outcome] for outcome in NoNodes], jnp.int32)
     score = jnp.where(sets.scored, sets.score, row(frames.score, depth))
     frames = Frames(
         depth=depth + 1,
@@ -226,7 +215,7 @@ def _open(policy: Policy, snapshot: Snapshot, run: Run, job: Job, local: Array) 
         run,
         alive=jnp.bool_(False),
         memo=forget(run.memo),
-        attempts=note_reason(run.attempts, job.index, bits[sets.error]),
+        attempts=note_reason(run.attempts, job.index, reasons[sets.outcome]),
         frames=frames,
     )
 
@@ -269,9 +258,7 @@ def _close(run: Run, job: Job) -> Run:
     frames = lax.while_loop(
         lambda f: run.alive & ended(f), lambda f: dataclasses.replace(f, depth=f.depth - 1), run.frames
     )
-    same = frames.depth == run.frames.depth
-    memo = dataclasses.replace(run.memo, request=jnp.where(same, run.memo.request, NONE))
-    return dataclasses.replace(run, frames=frames, memo=memo)
+    return dataclasses.replace(run, frames=frames, memo=forget(run.memo, frames.depth != run.frames.depth))
 
 
 def _group(snapshot: Snapshot, books: Books, job: Job, local: Array, tree_node: Array) -> Group:

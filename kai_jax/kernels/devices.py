@@ -13,7 +13,18 @@ from jax import Array, lax
 from kai_jax.kernels.books import Books, device_gaps
 from kai_jax.kernels.exact import quotient
 from kai_jax.kernels.vector import add, element, first_true, largest, put
+from kai_jax.tensors import Nodes
 from kai_jax.tensors.pytree import pytree
+
+
+@pytree
+class Hold:
+    """A task's part of shared devices of a node."""
+
+    node: Array  # i32[]
+    slots: Array  # bool[G]
+    memory: Array  # i64[] MiB of each
+    waits: Array  # bool[] pipelined
 
 
 @pytree
@@ -52,11 +63,11 @@ class _Row:
 
 
 def choose_devices(
-    books: Books, numbered: Array, gpu_memory: Array, node: Array, ask: Ask, fits_idle: Array, terms: tuple[str, ...]
+    books: Books, nodes: Nodes, numbered: Array, node: Array, ask: Ask, fits_idle: Array, terms: tuple[str, ...]
 ) -> Choice:
     """The best `ask.devices` of shared devices and whole ones; equal scores take shared ones first."""
-    row = _read(books, node, jnp.int64(0))
-    memory = element(gpu_memory, node)
+    row = _read(books, nodes, node)
+    memory = element(nodes.gpu_memory, node)
     gaps = device_gaps(row.used, row.allocated, row.releasing, memory)
     joinable = gaps >= ask.memory
     releasing = row.free - row.idle
@@ -98,63 +109,49 @@ def choose_devices(
     return lax.while_loop(lambda c: (c[0] > 0) & c[4].ok, take, start)[4]
 
 
-def take_devices(
-    books: Books, gpu_count: Array, gpu_memory: Array, node: Array, slots: Array, memory: Array, waits: Array
-) -> Books:
-    """Books after a task is added to the device slots of a node, allocated or pipelined (`waits`)."""
-    return _write(books, node, _taken(_read(books, node, element(gpu_count, node)), slots, memory, waits), gpu_memory)
+def take_devices(books: Books, nodes: Nodes, hold: Hold) -> Books:
+    """Books after a task is added to shared devices."""
+    return _write(books, nodes, hold.node, _taken(_read(books, nodes, hold.node), hold))
 
 
-def take_undoably(
-    books: Books,
-    gpu_count: Array,
-    gpu_memory: Array,
-    node: Array,
-    slots: Array,
-    memory: Array,
-    waits: Array,
-    task: Array,
-) -> Books:
+def take_undoably(books: Books, nodes: Nodes, hold: Hold, task: Array) -> Books:
     """As `take_devices`; the task keeps what `return_devices` cannot compute from the ledger (quirk Q17)."""
-    row = _read(books, node, element(gpu_count, node))
+    row = _read(books, nodes, hold.node)
     books = dataclasses.replace(
         books,
         before_gpus=put(books.before_gpus, task, jnp.stack([row.idle, row.free])),
         before_marks=put(books.before_marks, task, jnp.stack([pack(row.marked), pack(row.seen)])),
     )
-    return _write(books, node, _taken(row, slots, memory, waits), gpu_memory)
+    return _write(books, nodes, hold.node, _taken(row, hold))
 
 
-def return_devices(
-    books: Books, gpu_memory: Array, node: Array, slots: Array, memory: Array, waits: Array, task: Array
-) -> Books:
+def return_devices(books: Books, nodes: Nodes, hold: Hold, task: Array) -> Books:
     """The inverse of `take_undoably`, newest task first: the row of the node is again what it was, bit for bit."""
-    row = _read(books, node, jnp.int64(0))
+    row = _read(books, nodes, hold.node)
+    slots = hold.slots
     idle, free = element(books.before_gpus, task)
     marked, seen = element(books.before_marks, task)
-    amount = jnp.where(slots, memory, 0)
+    amount = jnp.where(slots, hold.memory, 0)
     row = dataclasses.replace(
         row,
         used=row.used - amount,
-        allocated=row.allocated - jnp.where(waits, 0, amount),
-        releasing=row.releasing + jnp.where(waits, amount, 0),
+        allocated=row.allocated - jnp.where(hold.waits, 0, amount),
+        releasing=row.releasing + jnp.where(hold.waits, amount, 0),
         marked=unpack(marked, slots.shape[0]),
         seen=unpack(seen, slots.shape[0]),
         holders=row.holders - slots.astype(row.holders.dtype),
         idle=idle,
         free=free,
     )
-    return _write(books, node, row, gpu_memory)
+    return _write(books, nodes, hold.node, row)
 
 
-def leave_devices(
-    books: Books, gpu_count: Array, gpu_memory: Array, node: Array, slots: Array, memory: Array, waits: Array
-) -> Books:
-    """Books after a task is removed from the device slots of a node (spec 04 §3.2).
+def leave_devices(books: Books, nodes: Nodes, hold: Hold) -> Books:
+    """Books after a task is removed from shared devices (spec 04 §3.2).
 
     An emptied device keeps its entry in the allocated book, as in the peer.
     """
-    return _write(books, node, _left(_read(books, node, element(gpu_count, node)), slots, memory, waits), gpu_memory)
+    return _write(books, nodes, hold.node, _left(_read(books, nodes, hold.node), hold))
 
 
 def pack(slots: Array) -> Array:
@@ -168,7 +165,9 @@ def unpack(bits: Array, count: int) -> Array:
     return (bits >> jnp.arange(count, dtype=jnp.uint64)) & jnp.uint64(1) != 0
 
 
-def _taken(row: _Row, slots: Array, memory: Array, waits: Array) -> _Row:
+def _taken(row: _Row, hold: Hold) -> _Row:
+    memory, waits = hold.memory, hold.waits
+
     def step(row: _Row, slot: Array) -> _Row:
         before = element(row.used, slot)
         used = put(row.used, slot, before + memory)
@@ -191,10 +190,12 @@ def _taken(row: _Row, slots: Array, memory: Array, waits: Array) -> _Row:
             free=row.free + idle_change - jnp.where(unmark | claims, 1.0, 0.0),
         )
 
-    return _each_slot(row, slots, step)
+    return _each_slot(row, hold.slots, step)
 
 
-def _left(row: _Row, slots: Array, memory: Array, waits: Array) -> _Row:
+def _left(row: _Row, hold: Hold) -> _Row:
+    memory, waits = hold.memory, hold.waits
+
     def step(row: _Row, slot: Array) -> _Row:
         after = element(row.used, slot) - memory
         used = put(row.used, slot, after)
@@ -217,7 +218,7 @@ def _left(row: _Row, slots: Array, memory: Array, waits: Array) -> _Row:
             free=row.free + idle_change + jnp.where(emptying | yields, 1.0, 0.0),
         )
 
-    return _each_slot(row, slots, step)
+    return _each_slot(row, hold.slots, step)
 
 
 def _each_slot(row: _Row, slots: Array, step: Callable[[_Row, Array], _Row]) -> _Row:
@@ -229,7 +230,7 @@ def _each_slot(row: _Row, slots: Array, step: Callable[[_Row, Array], _Row]) -> 
     return lax.while_loop(lambda c: jnp.any(c[0]), body, (slots, row))[1]
 
 
-def _read(books: Books, node: Array, count: Array) -> _Row:
+def _read(books: Books, nodes: Nodes, node: Array) -> _Row:
     return _Row(
         used=element(books.device_used, node),
         allocated=element(books.device_allocated, node),
@@ -240,12 +241,12 @@ def _read(books: Books, node: Array, count: Array) -> _Row:
         idle=element(books.idle[0], node),
         free=element(books.free[0], node),
         whole=jnp.trunc(element(books.used_gpu, node)),
-        count=count.astype(jnp.float64),
+        count=element(nodes.gpu_count, node).astype(jnp.float64),
     )
 
 
-def _write(books: Books, node: Array, row: _Row, gpu_memory: Array) -> Books:
-    gaps = device_gaps(row.used, row.allocated, row.releasing, element(gpu_memory, node))
+def _write(books: Books, nodes: Nodes, node: Array, row: _Row) -> Books:
+    gaps = device_gaps(row.used, row.allocated, row.releasing, element(nodes.gpu_memory, node))
     return dataclasses.replace(
         books,
         device_used=put(books.device_used, node, row.used),

@@ -5,10 +5,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from kai_jax.kernels.exact import ascending_rank, descending_rank, positions, rounded
-from kai_jax.tensors import Queues
+from kai_jax.tensors import UNLIMITED, Queues
 from kai_jax.tensors.pytree import pytree
-
-UNLIMITED = -1.0
 
 
 @pytree
@@ -63,7 +61,10 @@ def fill_by_priority(queues: Queues, k_value: float | Array, open_: Array, divis
 
 
 def fill(queues: Queues, k_value: float | Array, bucket: Array, division: Division) -> Division:
-    """Rounds of one priority: each gives whole units in proportion to weight and history, until none changes more."""
+    """Rounds of one priority: each gives whole units in proportion to weight and history, until none changes more.
+
+    A round satisfies a queue or is the last, so their number is bounded by that of the queues (spec 02 §2.2).
+    """
 
     def another(carry: tuple[Array, Array, Division]) -> Array:
         rounds, going, _ = carry

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from kai_jax.kernels.books import Books
-from kai_jax.kernels.devices import leave_devices, pack, return_devices, take_devices, take_undoably, unpack
+from kai_jax.kernels.devices import Hold, leave_devices, pack, return_devices, take_devices, take_undoably, unpack
 from kai_jax.kernels.exact import quotient, rounded
-from kai_jax.kernels.rank import CPU, GPU, MEMORY, Owner, device_memory, portion_of
+from kai_jax.kernels.rank import Owner, device_memory, portion_of
 from kai_jax.kernels.vector import add, element, put, row, when
-from kai_jax.tensors import Policy, Requests, Snapshot, Status
+from kai_jax.tensors import CPU, GPU, MEMORY, Policy, Requests, Snapshot, Status
 from kai_jax.tensors.pytree import pytree
 
 
@@ -94,13 +94,11 @@ def defer(policy: Policy, snapshot: Snapshot, books: Books, task: Array, place: 
     )
     if not policy.features.shared:
         return books
-    nodes = snapshot.nodes
-    memory = device_memory(request, element(snapshot.nodes.gpu_memory, node))
 
     def exchange(books: Books) -> Books:
-        slots = unpack(place.devices, books.device_used.shape[0])
-        books = leave_devices(books, nodes.gpu_count, nodes.gpu_memory, node, slots, memory, jnp.bool_(False))
-        return take_devices(books, nodes.gpu_count, nodes.gpu_memory, node, slots, memory, jnp.bool_(True))
+        hold = _hold(snapshot, books, request, place)
+        books = leave_devices(books, snapshot.nodes, dataclasses.replace(hold, waits=jnp.bool_(False)))
+        return take_devices(books, snapshot.nodes, dataclasses.replace(hold, waits=jnp.bool_(True)))
 
     return when(request.shared, exchange, books)
 
@@ -140,12 +138,10 @@ def _charge(
         books = dataclasses.replace(books, ports=put(books.ports, node, element(books.ports, node) | request.ports))
     if not policy.features.shared:
         return books
-    nodes = snapshot.nodes
-    memory = device_memory(request, element(snapshot.nodes.gpu_memory, node))
 
     def take(books: Books) -> Books:
-        slots = placement.slots
-        return take_undoably(books, nodes.gpu_count, nodes.gpu_memory, node, slots, memory, waits, task)
+        memory = device_memory(request, element(snapshot.nodes.gpu_memory, node))
+        return take_undoably(books, snapshot.nodes, Hold(node, placement.slots, memory, waits), task)
 
     return when(request.shared, take, books)
 
@@ -154,12 +150,9 @@ def _refund(policy: Policy, snapshot: Snapshot, books: Books, request: Requests,
     node, waits = place.node, place.waits
     amount = request.vector.at[GPU].set(request.node_gpu)
     if policy.features.shared:
-        nodes = snapshot.nodes
-        memory = device_memory(request, element(snapshot.nodes.gpu_memory, node))
 
         def leave(books: Books) -> Books:
-            slots = unpack(place.devices, books.device_used.shape[0])
-            return return_devices(books, nodes.gpu_memory, node, slots, memory, waits, task)
+            return return_devices(books, snapshot.nodes, _hold(snapshot, books, request, place), task)
 
         books = when(request.shared, leave, books)
     if policy.features.ports:
@@ -170,3 +163,8 @@ def _refund(policy: Policy, snapshot: Snapshot, books: Books, request: Requests,
         free=add(books.free, node, amount),
         used_gpu=add(books.used_gpu, node, -request.node_gpu),
     )
+
+
+def _hold(snapshot: Snapshot, books: Books, request: Requests, place: Place) -> Hold:
+    memory = device_memory(request, element(snapshot.nodes.gpu_memory, place.node))
+    return Hold(place.node, unpack(place.devices, books.device_used.shape[0]), memory, place.waits)

@@ -7,13 +7,14 @@ decides placements. Only the queues on the path of a popped job change, so a pop
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
 
 from kai_jax.kernels.vector import after, element, first_true, put, smallest
-from kai_jax.tensors import UNLIMITED, Jobs, Queues
+from kai_jax.tensors import NONE, UNLIMITED, Jobs, Policy, Queues
 from kai_jax.tensors.pytree import pytree
 
 _LAST = 2**30
@@ -55,6 +56,23 @@ class Ranking:
 
 
 Need = Callable[[Array], Array]  # job -> f64[4] cpu, memory, devices for the queue order, devices for the capacity gate
+
+
+@dataclass(frozen=True)
+class QueueTree:
+    """What an action does not change: queues, the slots of their jobs, and how siblings compare."""
+
+    queues: Queues
+    jobs: Jobs
+    ranking: Ranking
+    children: int  # bound of the widest level
+    capacity: bool  # siblings compare by their shares, not by age alone
+
+
+def queue_tree(policy: Policy, queues: Queues, jobs: Jobs, fair_share: Array) -> QueueTree:
+    """The tree of an action; fair_share is f64[3,Q]."""
+    children, capacity = policy.bounds.children, policy.capacity
+    return QueueTree(queues, jobs, rank_queues(queues, fair_share, children, capacity), children, capacity)
 
 
 def rank_queues(queues: Queues, fair_share: Array, children: int, capacity: bool) -> Ranking:
@@ -106,19 +124,18 @@ def rank_queues(queues: Queues, fair_share: Array, children: int, capacity: bool
     )
 
 
-def build_order(
-    queues: Queues, jobs: Jobs, ranking: Ranking, allocated: Array, need: Need, children: int, capacity: bool
-) -> Order:
-    """The tree at the start of an action: tops set bottom-up, best job first, ties by name."""
+def build_order(tree: QueueTree, allocated: Array, need: Need) -> Order:
+    """The order at the start of an action: tops set bottom-up, best job first, ties by name."""
+    queues = tree.queues
     size = queues.parent.shape[0]
-    tail = size + children
+    tail = size + tree.children
     order = Order(
         top=jnp.full(size, -1, jnp.int32),
         dirty=jnp.zeros(size, bool),
         present=jnp.zeros(tail, bool),
         head_slot=queues.slot_start,
         head_need=jnp.zeros((4, size)),
-        filled=jobs.slot_filled,
+        filled=tree.jobs.slot_filled,
         standing=Standing(grade=jnp.zeros(tail, jnp.int64), share_with=jnp.zeros(tail), share=jnp.zeros(tail)),
     )
 
@@ -127,17 +144,17 @@ def build_order(
         order, head = _advance(order, queues, queue)
         is_leaf = element(queues.child_count, queue) == 0
         filled = is_leaf & (head < element(queues.slot_end, queue))
-        best = jnp.where(is_leaf, -1, _sift(order, queues, ranking, queue, children))
+        best = jnp.where(is_leaf, -1, _sift(tree, order, queue))
         order = dataclasses.replace(order, top=put(order.top, queue, best))
-        order = _represent(order, queues, jobs, queue, filled, need)
+        order = _represent(tree, order, queue, filled, need)
         order = dataclasses.replace(order, present=put(order.present, queue, filled | (best >= 0)))
-        return queue - 1, _judge(order, queues, ranking, allocated, queue, capacity)
+        return queue - 1, _judge(tree, order, allocated, queue)
 
     # children come after their parents, so a walk from the end meets every child first
     return lax.while_loop(lambda c: c[0] >= 0, settle, (jnp.int32(size - 1), order))[1]
 
 
-def pop(order: Order, queues: Queues, ranking: Ranking, children: int) -> tuple[Order, Array, Array]:
+def pop(tree: QueueTree, order: Order) -> tuple[Order, Array, Array]:
     """Take the next job: (order with the job's slot emptied, leaf queue, slot). The tree must not be empty."""
 
     def level(carry: Any) -> Any:
@@ -145,30 +162,20 @@ def pop(order: Order, queues: Queues, ranking: Ranking, children: int) -> tuple[
 
         def resift(order: Order) -> Order:
             order = dataclasses.replace(order, dirty=put(order.dirty, element(order.top, queue), False))
-            best = _sift(order, queues, ranking, queue, children)
+            best = _sift(tree, order, queue)
             return dataclasses.replace(order, top=put(order.top, queue, best))
 
         order = lax.while_loop(lambda o: element(o.dirty, element(o.top, queue)), resift, order)
         return order, element(order.top, queue)
 
-    order, leaf = lax.while_loop(lambda c: element(queues.child_count, c[1]) > 0, level, (order, jnp.int32(0)))
+    order, leaf = lax.while_loop(lambda c: element(tree.queues.child_count, c[1]) > 0, level, (order, jnp.int32(0)))
     slot = element(order.head_slot, leaf)
     return dataclasses.replace(order, filled=put(order.filled, slot, False)), leaf, slot
 
 
-def settle_path(
-    order: Order,
-    queues: Queues,
-    jobs: Jobs,
-    ranking: Ranking,
-    allocated: Array,
-    leaf: Array,
-    returned: Array,
-    need: Need,
-    children: int,
-    capacity: bool,
-) -> Order:
+def settle_path(tree: QueueTree, order: Order, allocated: Array, leaf: Array, returned: Array, need: Need) -> Order:
     """After a pop and its attempt: drop emptied queues, put the job back into slot `returned` (-1 not), judge anew."""
+    queues = tree.queues
     order, head = _advance(order, queues, leaf)
     end = element(queues.slot_end, leaf)
     emptied = head >= end
@@ -184,13 +191,13 @@ def settle_path(
     def climb(carry: Any) -> Any:
         order, queue, removed = carry
         present = element(order.present, queue)
-        order = _represent(order, queues, jobs, queue, present, need)
-        order = _judge(order, queues, ranking, allocated, queue, capacity)
+        order = _represent(tree, order, queue, present, need)
+        order = _judge(tree, order, allocated, queue)
         parent = element(queues.parent, queue)
 
         def new_top() -> tuple[Array, Array]:
-            rest = _sift(order, queues, ranking, parent, children, without=queue)
-            wins = present & ((rest < 0) | _less(queues, order.standing, ranking, queue, jnp.maximum(rest, 0)))
+            rest = _sift(tree, order, parent, without=queue)
+            wins = present & ((rest < 0) | _less(tree, order.standing, queue, jnp.maximum(rest, 0)))
             return jnp.where(wins, queue, rest), rest < 0
 
         # a queue that kept a job all along also keeps its place as top until the next sift
@@ -217,8 +224,9 @@ def _advance(order: Order, queues: Queues, leaf: Array) -> tuple[Order, Array]:
     return dataclasses.replace(order, head_slot=put(order.head_slot, leaf, head)), head
 
 
-def _represent(order: Order, queues: Queues, jobs: Jobs, queue: Array, present: Array, need: Need) -> Order:
+def _represent(tree: QueueTree, order: Order, queue: Array, present: Array, need: Need) -> Order:
     """Store the request of the job that stands for a queue: its own best, or that of its stored top."""
+    queues, jobs = tree.queues, tree.jobs
     top = element(order.top, queue)
     is_leaf = element(queues.child_count, queue) == 0
     slot = jnp.minimum(element(order.head_slot, queue), jobs.slot_job.shape[0] - 1)
@@ -230,10 +238,11 @@ def _represent(order: Order, queues: Queues, jobs: Jobs, queue: Array, present: 
     return dataclasses.replace(order, head_need=put(order.head_need, queue, amount))
 
 
-def _judge(order: Order, queues: Queues, ranking: Ranking, allocated: Array, queue: Array, capacity: bool) -> Order:
+def _judge(tree: QueueTree, order: Order, allocated: Array, queue: Array) -> Order:
     """Recompute the comparison keys of one queue (criteria 1 to 6)."""
-    if not capacity:
+    if not tree.capacity:
         return order
+    queues, ranking = tree.queues, tree.ranking
     have = element(allocated, queue)
     need = element(order.head_need, queue)[:3]
     quota = element(queues.quota, queue)
@@ -258,10 +267,9 @@ def _dominant_share(amount: Array, bound: Array) -> Array:
     return jnp.maximum(jnp.max(share), 0.0)
 
 
-def _sift(
-    order: Order, queues: Queues, ranking: Ranking, queue: Array, children: int, without: int | Array = -1
-) -> Array:
+def _sift(tree: QueueTree, order: Order, queue: Array, without: int | Array = NONE) -> Array:
     """The child of `queue` that no other is less than, -1 for none; a tie keeps the stored top, else goes by name."""
+    queues, ranking, children = tree.queues, tree.ranking, tree.children
     start = element(queues.child_start, queue)
     place = jnp.arange(children, dtype=jnp.int32)
 
@@ -293,8 +301,9 @@ def _sift(
     return jnp.where(any_left, start + first_true(names == smallest(names)), -1)
 
 
-def _less(queues: Queues, standing: Standing, ranking: Ranking, left: Array, right: Array) -> Array:
+def _less(tree: QueueTree, standing: Standing, left: Array, right: Array) -> Array:
     """Queue `left` goes strictly before its sibling `right`."""
+    queues, ranking = tree.queues, tree.ranking
     less, equal = jnp.bool_(False), jnp.bool_(True)
     for key in (standing.grade, standing.share_with, standing.share):
         a, b = element(key, left), element(key, right)

@@ -9,10 +9,22 @@ from jax import Array, lax
 from kai_jax.kernels.books import Books, device_gaps
 from kai_jax.kernels.exact import quotient
 from kai_jax.kernels.vector import element, largest, row, smallest
-from kai_jax.tensors import UNLIMITED, Cause, Nodes, Policy, Queues, Requests, Snapshot
+from kai_jax.tensors import (
+    CPU,
+    GPU,
+    MEMORY,
+    PODS,
+    QUEUE_GPU,
+    UNLIMITED,
+    Cause,
+    Nodes,
+    Policy,
+    Queues,
+    Requests,
+    Snapshot,
+)
 from kai_jax.tensors.pytree import pytree
 
-GPU, CPU, MEMORY, PODS = 0, 1, 2, 3
 _WHOLE = 2.0**29  # more than the free millicores of a node; the greatest sum of scores times it is below 2**53
 
 
@@ -110,7 +122,7 @@ def run_of_nodes(view: View, first: Array, size: int) -> View:
 
 def usage_of(snapshot: Snapshot, books: Books) -> Usage:
     """Usage now."""
-    return Usage(snapshot.queues, books.queue_allocated[2], books.queue_fixed[2])
+    return Usage(snapshot.queues, books.queue_allocated[QUEUE_GPU], books.queue_fixed[QUEUE_GPU])
 
 
 def rank(policy: Policy, view: View, usage: Usage, task: Candidate) -> Array:
@@ -128,8 +140,8 @@ def is_local(usage: Usage, task: Candidate) -> Array:
     request = task.request
     asked = jnp.where(request.cpu_only, request.vector[CPU], request.vector[GPU])
     at = jnp.maximum(task.owner.path, 0)
-    no_limit = (task.owner.path < 0) | (usage.queues.limit[2, at] == UNLIMITED)
-    no_quota = (task.owner.path < 0) | task.owner.preemptible | (usage.queues.quota[2, at] == UNLIMITED)
+    no_limit = (task.owner.path < 0) | (usage.queues.limit[QUEUE_GPU, at] == UNLIMITED)
+    no_quota = (task.owner.path < 0) | task.owner.preemptible | (usage.queues.quota[QUEUE_GPU, at] == UNLIMITED)
     return jnp.where(request.shared, jnp.all(no_limit & no_quota), asked > 0) & (task.nominated < 0)
 
 
@@ -183,7 +195,7 @@ def _fit(policy: Policy, view: View, request: Requests) -> _Fit:
 
 
 def _gpu_fits(policy: Policy, view: View, request: Requests, memory: Array, available: Array) -> Array:
-    """bool[N] devices suffice; room on shared devices counts the releasing part in both flavours (quirk Q3)."""
+    """bool[W] devices suffice; room on shared devices counts the releasing part in both flavours (quirk Q3)."""
     whole = request.vector[GPU] <= available
     if not policy.features.shared:
         return whole
@@ -282,7 +294,7 @@ def _within_capacity(policy: Policy, view: View, usage: Usage, task: Candidate, 
     size = view.nodes.gpu_memory.astype(jnp.float64)
     portion = portion_of(memory.astype(jnp.float64), size)
     amount = jnp.where(request.shared, request.devices * portion, request.accepted_gpu)
-    limit, quota = usage.queues.limit[2], usage.queues.quota[2]
+    limit, quota = usage.queues.limit[QUEUE_GPU], usage.queues.quota[QUEUE_GPU]
 
     within = everywhere
     for level in range(task.owner.path.shape[0]):
@@ -296,12 +308,12 @@ def _within_capacity(policy: Policy, view: View, usage: Usage, task: Candidate, 
 
 
 def device_memory(request: Requests, size: Array) -> Array:
-    """MiB of one device of `size` MiB that a request takes (spec 04 §3.1)."""
+    """i64[...] MiB that a request takes of one device of `size` i64[...] MiB (spec 04 §3.1)."""
     return jnp.where(request.memory > 0, request.memory, jnp.trunc(request.portion * size).astype(jnp.int64))
 
 
 def portion_of(memory: Array, size: Array) -> Array:
-    """Part of a device of `size` MiB that `memory` MiB count as, rounded up to hundredths."""
+    """f64[...] part of a device of `size` MiB that `memory` MiB count as, rounded up to hundredths."""
     return quotient(jnp.ceil(memory / size * 100.0), 100.0)
 
 

@@ -10,7 +10,6 @@ from kai_jax.kernels.books import Books
 from kai_jax.kernels.devices import Ask, choose_devices
 from kai_jax.kernels.place import Placement, request_of
 from kai_jax.kernels.rank import (
-    PODS,
     Candidate,
     NodeSet,
     Owner,
@@ -24,7 +23,7 @@ from kai_jax.kernels.rank import (
     usage_of,
 )
 from kai_jax.kernels.vector import element, first_true, largest, put, when
-from kai_jax.tensors import NONE, Policy, Snapshot
+from kai_jax.tensors import NONE, PODS, Policy, Snapshot
 from kai_jax.tensors.pytree import pytree
 
 RUN = 16  # nodes ranked anew after a placement on one of them; divides every bucket of nodes
@@ -47,9 +46,9 @@ def no_memo(nodes: int) -> Memo:
     return Memo(none, none, none, jnp.zeros(nodes), jnp.zeros(nodes // RUN))
 
 
-def forget(memo: Memo) -> Memo:
-    """The memo after books or node sets changed otherwise than by one more task."""
-    return dataclasses.replace(memo, request=jnp.int32(NONE))
+def forget(memo: Memo, changed: Array | bool = True) -> Memo:
+    """The memo after books or node sets `changed` otherwise than by one more task."""
+    return dataclasses.replace(memo, request=jnp.where(changed, NONE, memo.request))
 
 
 def find_node(
@@ -139,8 +138,8 @@ def _with_devices(
         one = run_of_nodes(view, node, 1)
         choice = choose_devices(
             books,
+            snapshot.nodes,
             numbered,
-            snapshot.nodes.gpu_memory,
             node,
             Ask(request.devices, device_memory(request, one.nodes.gpu_memory)[0]),
             fits_idle(policy, one, task)[0],

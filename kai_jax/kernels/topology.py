@@ -10,18 +10,17 @@ from enum import IntEnum
 import jax.numpy as jnp
 from jax import Array, lax
 
+from kai_jax.kernels.books import Books
 from kai_jax.kernels.exact import ascending_rank, descending_rank, quotient
 from kai_jax.kernels.vector import first_true
-from kai_jax.tensors import NONE, Topology
+from kai_jax.tensors import GPU, MISCONFIGURED_TOPOLOGY, NONE, PODS, UNKNOWN_TOPOLOGY, Topology
 from kai_jax.tensors.pytree import pytree
 
-GPU, CPU, MEMORY, PODS = 0, 1, 2, 3
 OVERFULL = 1000.0  # ratio of a domain without any of a resource
-UNKNOWN_TOPOLOGY, MISCONFIGURED_TOPOLOGY = -2, -3
 LAST = jnp.iinfo(jnp.int64).max
 
 
-class Outcome(IntEnum):
+class NoNodes(IntEnum):
     """Why a group has no node sets."""
 
     OK = 0
@@ -54,7 +53,7 @@ class NodeSets:
     count: Array  # i32[] 0 with outcome OK when the domains that fit hold none of the nodes given
     score: Array  # f64[N] topology score, -1 where a node has no entry
     scored: Array  # bool[] the group has a score table
-    error: Array  # i32[] Outcome
+    outcome: Array  # i32[] NoNodes
 
 
 @pytree
@@ -66,27 +65,15 @@ class _Domains:
     rank: Array  # i32[D] place among the domains inside of the same level, in the sorted tree
 
 
-def node_sets(
-    topology: Topology,
-    group: Group,
-    nodes: Array,
-    free: Array,
-    device_used: Array,
-    device_allocated: Array,
-    device_releasing: Array,
-    gpu_memory: Array,
-) -> NodeSets:
-    """Node sets for `group` within `nodes` bool[N].
-
-    `free` f64[R,N] is idle plus releasing; the device books i64[G,N] and `gpu_memory` i64[N] are in MiB.
-    """
+def node_sets(topology: Topology, group: Group, nodes: Array, books: Books, gpu_memory: Array) -> NodeSets:
+    """Node sets for `group` within `nodes` bool[N]; `gpu_memory` i64[N] is in MiB."""
     tree = lax.dynamic_index_in_dim(topology.node_domain, jnp.maximum(group.topology, 0), keepdims=False)
     valid = nodes & (tree[0] >= 0)
     own = (topology.level >= 0) & (topology.topology == group.topology)
     common, common_level = _common_domain(topology, group, tree, valid, own)
 
-    capacity = _node_capacity(group, free, device_used, device_allocated, device_releasing, gpu_memory)
-    sums = _domain_sums(jnp.concatenate([free, capacity[None]]), tree, common, common_level, own.shape[0])
+    capacity = _node_capacity(group, books, gpu_memory)
+    sums = _domain_sums(jnp.concatenate([books.free, capacity[None]]), tree, common, common_level, own.shape[0])
     ratio = _ratio(group.total_request, sums[:-1])
     has_room, low_ratio = sums[-1] >= group.tasks, ratio <= 1.0
     common_fits = jnp.where(group.homogeneous, has_room, low_ratio).at[common].get(mode="fill", fill_value=False)
@@ -102,14 +89,14 @@ def node_sets(
         any_fits=jnp.any(relevant & fits),
         any_left=jnp.any(relevant & (topology.level == coarse)),
     )
-    candidate = relevant & fits & _inhabited(tree, valid, own.shape[0]) & (outcome == Outcome.OK)
+    candidate = relevant & fits & _inhabited(tree, valid, own.shape[0]) & (outcome == NoNodes.OK)
     score, scored = _node_scores(topology, group, tree, own & domains.inside, domains.rank)
     return NodeSets(
         order=_trial_order(candidate, fine - topology.level, domains.rank),
         count=jnp.sum(candidate, dtype=jnp.int32),
         score=score,
-        scored=scored & (outcome != Outcome.COMMON_DOMAIN) & (group.topology >= 0),
-        error=outcome,
+        scored=scored & (outcome != NoNodes.COMMON_DOMAIN) & (group.topology >= 0),
+        outcome=outcome,
     )
 
 
@@ -132,25 +119,18 @@ def _common_domain(topology: Topology, group: Group, tree: Array, valid: Array, 
     return jnp.where(level > 0, least[level], first_true(own & (topology.level == 0))), level
 
 
-def _node_capacity(
-    group: Group,
-    free: Array,
-    device_used: Array,
-    device_allocated: Array,
-    device_releasing: Array,
-    gpu_memory: Array,
-) -> Array:
+def _node_capacity(group: Group, books: Books, gpu_memory: Array) -> Array:
     """f64[N] how many tasks as large as the largest amounts a node can take (spec 04 §4.4)."""
     shared = (group.max_request[GPU] > 0) & (group.max_request[GPU] < 1)
 
     def gap(slot: Array, gaps: Array) -> Array:
-        room = gpu_memory - device_allocated[slot] + device_releasing[slot]
-        part = jnp.maximum(room, 0).astype(free.dtype) / jnp.maximum(gpu_memory, 1)
-        return gaps + jnp.where(device_used[slot] > 0, part, 0.0)
+        room = gpu_memory - books.device_allocated[slot] + books.device_releasing[slot]
+        part = jnp.maximum(room, 0).astype(jnp.float64) / jnp.maximum(gpu_memory, 1)
+        return gaps + jnp.where(books.device_used[slot] > 0, part, 0.0)
 
-    slots = jnp.where(shared, device_used.shape[0], 0)
-    gaps = lax.fori_loop(0, slots, gap, jnp.zeros_like(free[GPU]))
-    free = free.at[GPU].add(gaps)
+    slots = jnp.where(shared, books.device_used.shape[0], 0)
+    gaps = lax.fori_loop(0, slots, gap, jnp.zeros(gpu_memory.shape[0]))
+    free = books.free.at[GPU].add(gaps)
     each = group.max_request[:, None]
     amounts = jnp.min(jnp.where(each > 0, jnp.trunc(quotient(free, jnp.where(each > 0, each, 1.0))), jnp.inf), axis=0)
     only_pods = (jnp.sum(group.max_request > 0) == (group.max_request[PODS] > 0)) & (group.max_request[PODS] <= 1)
@@ -203,7 +183,7 @@ def _sort(topology: Topology, group: Group, own: Array, common: Array, ratio: Ar
 
 
 def _outcome(group: Group, common_fits: Array, any_fits: Array, any_left: Array) -> Array:
-    """i32[] Outcome, the first that applies."""
+    """i32[] NoNodes, the first that applies."""
     return jnp.select(
         [
             group.topology == UNKNOWN_TOPOLOGY,
@@ -213,13 +193,13 @@ def _outcome(group: Group, common_fits: Array, any_fits: Array, any_left: Array)
             any_left,
         ],
         [
-            jnp.int32(Outcome.NONE_LEFT),
-            jnp.int32(Outcome.MISCONFIGURED),
-            jnp.int32(Outcome.COMMON_DOMAIN),
-            jnp.int32(Outcome.OK),
-            jnp.int32(Outcome.NO_DOMAIN),
+            jnp.int32(NoNodes.NONE_LEFT),
+            jnp.int32(NoNodes.MISCONFIGURED),
+            jnp.int32(NoNodes.COMMON_DOMAIN),
+            jnp.int32(NoNodes.OK),
+            jnp.int32(NoNodes.NO_DOMAIN),
         ],
-        jnp.int32(Outcome.NONE_LEFT),
+        jnp.int32(NoNodes.NONE_LEFT),
     )
 
 

@@ -48,6 +48,7 @@ def scale_of(name: str) -> int:
 
 
 def checked_nanos(quantity: Quantity) -> int:
+    """A quantity in 10^-9. Raises QuantityError for a text that is none, RequestError for a negative one."""
     amount = nanos(quantity)
     if amount < 0:
         raise RequestError(f"quantity {quantity!r} is negative")
@@ -55,10 +56,12 @@ def checked_nanos(quantity: Quantity) -> int:
 
 
 def scaled(amount_in_nanos: int, scale: int, name: str) -> int:
+    """10^-9 units as whole parts, `scale` of them a unit, rounded up. Raises RequestError beyond 64 bits."""
     return bounded(-(-amount_in_nanos * scale // 10**9), name)
 
 
 def bounded(amount: int, name: str) -> int:
+    """The amount itself. Raises RequestError naming the resource where 64 bits do not hold it."""
     if amount > MAX_INT64:
         raise RequestError(f"the amount of {name} does not fit into 64 bits")
     return amount

@@ -9,7 +9,7 @@ import numpy as np
 
 from kai_jax.api.config import Config, Params
 from kai_jax.api.documents import Document
-from kai_jax.api.objects import BindRequest
+from kai_jax.api.objects import POD_GROUP, BindRequest
 from kai_jax.api.plain import some_of
 from kai_jax.api.usage import NO_USAGE, Usage
 from kai_jax.model.books import Books, read_books, resource_axis
@@ -18,7 +18,6 @@ from kai_jax.model.constraints import ConstraintTable
 from kai_jax.model.fairness import DeviceMemory, QueueUse, cluster_total, device_memory, queue_use
 from kai_jax.model.nodes import Node, read_nodes
 from kai_jax.model.order import sort_tasks
-from kai_jax.model.pod_requirements import POD_GROUP
 from kai_jax.model.podgroups import Job, Jobs, join, read_jobs
 from kai_jax.model.ports import PortTable
 from kai_jax.model.queues import QueueTree, read_queues

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kai_jax.api.config import Params
-from kai_jax.model.nodes import Node
+from kai_jax.model.nodes import UNKNOWN_GPU_MEMORY, Node
 from kai_jax.model.podgroups import Job
 from kai_jax.model.queues import QueueTree
 from kai_jax.model.requests import RequestTable
@@ -33,7 +33,8 @@ class QueueUse:
 
 
 def device_memory(nodes: Iterable[Node]) -> DeviceMemory:
-    known = [node.gpu_memory for node in nodes if node.gpu_memory > 100]  # 100 stands for unknown
+    """The range over the nodes that tell theirs."""
+    known = [node.gpu_memory for node in nodes if node.gpu_memory > UNKNOWN_GPU_MEMORY]
     return DeviceMemory(min(known, default=None), max(known, default=None))
 
 

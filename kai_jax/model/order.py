@@ -1,7 +1,6 @@
 """Order of tasks inside a podset and of jobs inside a queue (spec 02 §5.1, §5.2)."""
 
 from collections.abc import Sequence
-from enum import IntEnum
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from kai_jax.api.numbers import integer
 from kai_jax.api.objects import Pod, created
 from kai_jax.model.podgroups import Job
 from kai_jax.model.tasks import Task, label_of
+from kai_jax.tensors.axes import Elastic
 from kai_jax.tensors.state import Status
 
 TASK_PRIORITY = "kai.scheduler/task-priority"
@@ -17,14 +17,6 @@ JOB_ROLE = "training.kubeflow.org/job-role"
 RAY_NODE = "ray.io/node-type"
 
 Key = tuple[object, ...]
-
-
-class Elastic(IntEnum):
-    """Where a job stands against the minimums of its podsets; its place in the job order depends on it."""
-
-    BELOW = 0  # some podset is below its minimum
-    EXACT = 1
-    ABOVE = 2
 
 
 # ------------------------------------------------------------------------------------ tasks

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kai_jax.api.numbers import MAX_INT32, MAX_INT64, decimal, integer
-from kai_jax.api.objects import Container, Pod, Quantity
+from kai_jax.api.objects import POD_GROUP, Container, Pod, Quantity
 from kai_jax.api.quantity import QuantityError
 from kai_jax.model.amounts import Amounts, RequestError, bounded, checked_nanos, scale_of, scaled
 from kai_jax.model.resources import DEVICE_NAMES, MIG_PREFIX, PODS, Kind, Requirement
 
-POD_GROUP = "pod-group-name"
 FRACTION = "gpu-fraction"
 DEVICE_MEMORY = "gpu-memory"
 DEVICE_COUNT = "gpu-fraction-num-devices"

@@ -8,7 +8,7 @@ from kai_jax.api.objects import Queue as QueueObject
 from kai_jax.api.objects import QueueResources, created
 from kai_jax.api.usage import Usage
 from kai_jax.model.shards import Shard
-from kai_jax.tensors.state import UNLIMITED
+from kai_jax.tensors.axes import UNLIMITED
 
 GREATEST = 1e290  # amounts of a queue; sums and products of such are still finite
 DEFAULT_PRIORITY = 100

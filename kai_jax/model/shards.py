@@ -14,6 +14,7 @@ class Shard:
     value: str
 
     def has(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels belongs to the shard."""
         if not self.label:
             return True
         if not self.value:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from kai_jax.api.objects import Topology as TopologyObject
 from kai_jax.api.objects import TopologyConstraint
 from kai_jax.model.nodes import Node
+from kai_jax.tensors.axes import MISCONFIGURED_TOPOLOGY, NONE, UNKNOWN_TOPOLOGY
 
 OUTSIDE = -1
-NO_LEVEL = -1
-NO_TOPOLOGY, UNKNOWN_TOPOLOGY, MISCONFIGURED = -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,9 @@ class Topology:
 class Placement:
     """A topology constraint of a tree node, by indices."""
 
-    topology: int = NO_TOPOLOGY
-    required: int = NO_LEVEL
-    preferred: int = NO_LEVEL
+    topology: int = NONE
+    required: int = NONE
+    preferred: int = NONE
 
 
 UNCONSTRAINED = Placement()
@@ -65,18 +64,18 @@ def resolve(constraint: TopologyConstraint | None, topologies: Sequence[Topology
     required, problem = _level(topologies[index], constraint.required_topology_level)
     preferred, other = _level(topologies[index], constraint.preferred_topology_level)
     problem = problem or other
-    if not problem and required == preferred == NO_LEVEL:
+    if not problem and required == preferred == NONE:
         problem = "names neither a required nor a preferred level"
-    if not problem and NO_LEVEL < preferred < required:
+    if not problem and NONE < preferred < required:
         problem = f"required level {constraint.required_topology_level!r} is finer than the preferred one"
-    return (Placement(MISCONFIGURED), problem) if problem else (Placement(index, required, preferred), "")
+    return (Placement(MISCONFIGURED_TOPOLOGY), problem) if problem else (Placement(index, required, preferred), "")
 
 
 def _level(topology: Topology, name: str) -> tuple[int, str]:
     if not name:
-        return NO_LEVEL, ""
+        return NONE, ""
     level = topology.levels.get(name)
-    return (NO_LEVEL, f"level {name!r} is not in topology {topology.name!r}") if level is None else (level, "")
+    return (NONE, f"level {name!r} is not in topology {topology.name!r}") if level is None else (level, "")
 
 
 def _read(item: TopologyObject, nodes: Sequence[Node]) -> Topology:

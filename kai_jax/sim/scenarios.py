@@ -4,9 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kai_jax.api.plain import InputError
 from kai_jax.sim.snapshot import BUILT_IN, DEFAULT_SHAPE, NodeShape, Scheduler, SnapshotWriter
 
 Fill = Callable[[SnapshotWriter, int], None]
+
+
+class ScenarioError(InputError):
+    """A scenario that is not known, or a size that it cannot have."""
 
 
 @dataclass(frozen=True)
@@ -28,25 +33,25 @@ SCENARIOS: dict[str, Scenario] = {}
 def document(
     name: str, size: int | None = None, shape: NodeShape = DEFAULT_SHAPE, scheduler: Scheduler = BUILT_IN
 ) -> dict[str, Any]:
-    """The snapshot document of a scenario on `size` nodes. Raises ValueError for an unknown name or an empty size."""
+    """The snapshot document of a scenario on `size` nodes. Raises ScenarioError for an unknown name or size < 1."""
     if name not in SCENARIOS:
-        raise ValueError(f"scenario {name!r}: unknown; known are {', '.join(SCENARIOS)}")
+        raise ScenarioError(f"scenario {name!r}: unknown; known are {', '.join(SCENARIOS)}")
     scenario = SCENARIOS[name]
     size = scenario.size if size is None else size
     if size < 1:
-        raise ValueError(f"scenario {name!r}: size {size} is not positive")
+        raise ScenarioError(f"scenario {name!r}: size {size} is not positive")
     writer = SnapshotWriter(shape, scheduler)
     scenario.fill(writer, size)
     return writer.document()
 
 
 def parse(text: str) -> tuple[str, int | None]:
-    """NAME or NAME:SIZE. Raises ValueError for a size that is no number."""
+    """NAME or NAME:SIZE. Raises ScenarioError for a size that is no number."""
     name, _, size = text.partition(":")
     try:
         return name, int(size) if size else None
     except ValueError:
-        raise ValueError(f"scenario {text!r}: size {size!r} is not a whole number") from None
+        raise ScenarioError(f"scenario {text!r}: size {size!r} is not a whole number") from None
 
 
 def _scenario(size: int) -> Callable[[Fill], Fill]:

@@ -5,24 +5,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kai_jax.api.config import DEFAULT_ACTIONS, DEFAULT_PLUGINS
+from kai_jax.api.kinds import KINDS
+
 GPU = "nvidia.com/gpu"
 NAMESPACE = "team"
 EPOCH = datetime(2026, 3, 1, tzinfo=UTC)
 OBJECTS_PER_SECOND = 4  # so that creation times have ties, as in real clusters
 PRIORITIES = {"train": 50, "build": 100, "inference": 125}
-EVERY_ACTION = "allocate, consolidation, reclaim, preempt, stalegangeviction"
-KINDS = (
-    "pods", "nodes", "queues", "podGroups", "bindRequests", "priorityClasses", "configMaps", "persistentVolumes",
-    "persistentVolumeClaims", "csiStorageCapacities", "storageClasses", "csiDrivers", "resourceClaims",
-    "resourceSlices", "deviceClasses", "topologies", "nodeResourceTopologies",
-)  # fmt: skip
-BINPACK = {"cpu": "binpack", "gpu": "binpack"}
-PLUGINS: dict[str, dict[str, str]] = {
-    "predicates": {}, "proportion": {}, "priority": {}, "elastic": {}, "kubeflow": {}, "ray": {},
-    "nodeavailability": {}, "gpusharingorder": {}, "gpupack": {}, "resourcetype": {}, "subgrouporder": {},
-    "taskorder": {}, "nominatednode": {}, "dynamicresources": {}, "nodeplacement": BINPACK, "minruntime": {},
-    "topology": {}, "snapshot": {}, "sg-nodelocalgreedy": {}, "sg-multinodegang": {},
-}  # fmt: skip
+EVERY_ACTION = ", ".join(DEFAULT_ACTIONS)
+PLUGINS: Mapping[str, Mapping[str, str]] = {plugin.name: plugin.arguments for plugin in DEFAULT_PLUGINS}
 
 Object = dict[str, Any]
 
@@ -59,13 +51,14 @@ class SnapshotWriter:
     actions: str = EVERY_ACTION
     parameters: Object = field(default_factory=dict)
     _written: int = 0
-    _objects: dict[str, list[Object]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    _objects: dict[str, list[Object]] = field(default_factory=lambda: {kind.key: [] for kind in KINDS})
 
     def __post_init__(self) -> None:
         for name, value in PRIORITIES.items():
             self._objects["priorityClasses"].append({"metadata": {"name": name, "uid": name}, "value": value})
 
     def node(self, index: int, labels: Mapping[str, str] | None = None) -> None:
+        """A ready node of the shape, with `labels` beside those of its name and devices; jobs run `on` its index."""
         shape, name = self.shape, _node_name(index)
         amounts = {"cpu": str(shape.cpu), "memory": shape.memory, "pods": str(shape.pods)}
         facts = {"kubernetes.io/hostname": name}
@@ -81,6 +74,7 @@ class SnapshotWriter:
         )
 
     def topology(self, name: str, levels: Sequence[str]) -> None:
+        """A topology over labels of nodes, the widest level first."""
         self._add("topologies", self._metadata(name), spec={"levels": [{"nodeLabel": level} for level in levels]})
 
     def queue(
@@ -117,21 +111,28 @@ class SnapshotWriter:
         cpu: str = "500m",
         fraction: float | None = None,
         topology: Object | None = None,
+        annotations: Mapping[str, str] | None = None,
+        deleted: str | None = None,
     ) -> None:
-        """A podgroup and its pods, running on node `on` or pending; `minimum` defaults to all pods."""
+        """A podgroup and its pods, running on node `on` or pending; `minimum` defaults to all pods.
+
+        `annotations` go on every pod, and so does `deleted`, the time (RFC 3339) by which they are to have ended.
+        """
         minimum = pods if minimum is None else minimum
         spec: Object = {"queue": queue, "priorityClassName": priority, "minMember": minimum}
         if topology:
             spec["topologyConstraint"] = topology
         self._add("podGroups", self._metadata(name, namespace=NAMESPACE), spec=spec)
         amounts = {"cpu": cpu, "memory": "1Gi"} | ({GPU: str(gpus)} if gpus else {})
-        annotations = {"pod-group-name": name} | ({"gpu-fraction": str(fraction)} if fraction else {})
+        part = {"gpu-fraction": str(fraction)} if fraction else {}
+        notes = {"pod-group-name": name, **part, **(annotations or {})}
+        ending = {"deletionTimestamp": deleted} if deleted else {}
         for index in range(pods):
             container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
             body: Object = {"schedulerName": "kai-scheduler", "containers": [container]}
             if on is not None:
                 body["nodeName"] = _node_name(on)
-            metadata = self._metadata(f"{name}-{index}", namespace=NAMESPACE, annotations=annotations, labels={})
+            metadata = self._metadata(f"{name}-{index}", namespace=NAMESPACE, annotations=notes, labels={}, **ending)
             self._add("pods", metadata, spec=body, status={"phase": "Pending" if on is None else "Running"})
 
     def document(self) -> Object:

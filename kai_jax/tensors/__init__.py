@@ -1,5 +1,19 @@
 """The pytrees that cross the host/device door; axes and one line per field, no logic."""
 
+from kai_jax.tensors.axes import (
+    CPU,
+    GPU,
+    MEMORY,
+    MISCONFIGURED_TOPOLOGY,
+    NONE,
+    PODS,
+    QUEUE_CPU,
+    QUEUE_GPU,
+    QUEUE_MEMORY,
+    UNKNOWN_TOPOLOGY,
+    UNLIMITED,
+    Elastic,
+)
 from kai_jax.tensors.policy import Bounds, Features, Policy
 from kai_jax.tensors.snapshot import (
     Constraints,
@@ -16,8 +30,6 @@ from kai_jax.tensors.snapshot import (
 from kai_jax.tensors.state import (
     ACTIVE,
     ALLOCATED_SET,
-    NONE,
-    UNLIMITED,
     Attempts,
     Cause,
     Reason,
@@ -30,14 +42,23 @@ __all__ = [
     "ALLOCATED_SET",
     "Attempts",
     "Bounds",
+    "CPU",
     "Cause",
     "Constraints",
+    "Elastic",
     "Features",
+    "GPU",
     "Jobs",
+    "MEMORY",
+    "MISCONFIGURED_TOPOLOGY",
     "NONE",
     "Nodes",
+    "PODS",
     "Podsets",
     "Policy",
+    "QUEUE_CPU",
+    "QUEUE_GPU",
+    "QUEUE_MEMORY",
     "Queues",
     "Reason",
     "Requests",
@@ -46,6 +67,7 @@ __all__ = [
     "Status",
     "Tasks",
     "Topology",
-    "UNLIMITED",
     "TreeNodes",
+    "UNKNOWN_TOPOLOGY",
+    "UNLIMITED",
 ]

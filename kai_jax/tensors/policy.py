@@ -11,7 +11,7 @@ class Features:
     topology: bool = True  # some podgroup has a topology constraint
     trees: bool = True  # some podgroup has more than its default podset
     ports: bool = True  # some pending pod asks for a host port
-    nominated: bool = True  # some pending pod carries a nominated node
+    nominated: bool = True  # some pod of a podgroup carries a nominated node
     releasing: bool = True  # some node holds releasing resources, so that a task may be pipelined
 
 

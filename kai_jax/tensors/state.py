@@ -6,9 +6,6 @@ from jax import Array
 
 from kai_jax.tensors.pytree import pytree
 
-NONE = -1  # an index of nothing
-UNLIMITED = -1.0  # a quota or limit
-
 
 class Status(IntEnum):
     """Task status (spec 03 §0.1)."""
@@ -57,12 +54,12 @@ class State:
 
 @pytree
 class Attempts:
-    """Why the last failed attempt of a job failed; bits of `reasons` are Reason, columns of `lost` are Cause."""
+    """Why attempts of a job failed; all but `reasons` and `overflow` tell of the last one that did."""
 
-    reasons: Array  # i32[J]
+    reasons: Array  # i32[J] bits of Reason, of all failed attempts
     failed_task: Array  # i32[J] -> T, the task that found no node, -1 none
     placed_before: Array  # i32[J] tasks of the failing podset placed before it in that attempt
-    lost: Array  # i32[J,H] nodes lost to each cause for the failing task
+    lost: Array  # i32[J,H] nodes lost to each Cause for the failing task
     gate_queue: Array  # i32[J] -> Q whose limit or quota refused the job, -1 none
     gate_resource: Array  # i32[J] 0 cpu, 1 memory, 2 gpu, -1 none
     gate_amounts: Array  # f64[J,3] requested, allocated (or its non-preemptible part), bound

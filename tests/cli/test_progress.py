@@ -32,6 +32,18 @@ def test_a_long_step_is_named_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert "cluster.json: compiling" in screen.getvalue()
 
 
+def test_the_name_of_an_input_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    file = io.StringIO()
+    with StepProgress(1, Console(file=file, force_terminal=True, width=120)) as shown:
+        shown.begin("[red]\x1b[2J.json")
+        shown.step("core")
+        assert shown._timer
+        shown._timer.join()
+        shown.end()
+    assert "[red]\\x1b[2J.json: deciding" in file.getvalue()
+
+
 def test_nothing_is_shown_before_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 3600.0)
     screen = io.StringIO()

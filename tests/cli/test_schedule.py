@@ -102,6 +102,52 @@ def test_an_explanation_names_the_numbers(run: Run, snapshot: Path) -> None:
     assert "no such podgroup" in unknown["explanation"]["headline"]
 
 
+def test_text_of_the_input_cannot_steer_the_terminal(run: Run, tmp_path: Path) -> None:
+    """Escapes, markup and emoji codes in every text that a table or an error line shows."""
+    steer, shown = "\x1b[2J\u202e[bold]:skull:", "\\x1b[2J\\u202e[bold]:skull:"
+    writer = SnapshotWriter(NodeShape(gpus=2), actions="allocate")
+    writer.node(0)
+    writer.queue("leaf")
+    writer.job("placed", "leaf")
+    writer.job("waits", "leaf")
+    writer.job("lost", f"gone-{steer}")
+    document = writer.document()
+    document["rawObjects"]["queues"][0]["spec"]["displayName"] = f"display-{steer}"
+    document["rawObjects"]["nodes"][0]["spec"]["taints"] = [
+        {"key": f"key-{steer}", "value": f"value-{steer}", "effect": "NoSchedule"}
+    ]
+    document["rawObjects"]["pods"][0]["spec"]["tolerations"] = [{"operator": "Exists"}]
+    document["rawObjects"]["pods"].append({"metadata": {"name": f"pod-{steer}"}, "spec": 5})
+    snapshot = tmp_path / f"file-{steer}.json"
+    snapshot.write_text(json.dumps(document))
+    result = run("schedule", "--explain", "team/waits", snapshot, tmp_path / f"missing-{steer}.json")
+    assert result.exit_code == 1
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "\u202e" not in result.stdout + result.stderr
+    told = "".join(result.stdout.split())  # long cells are folded
+    for name in ("display", "gone", "key", "value", "pod", "file"):
+        assert f"{name}-{shown}" in told, name
+    assert f"missing-{shown}.json" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "written"),
+    [
+        ("--usage", '"\\e[2J": 5'),
+        ("--config", 'scenarioSearchBudgets: {maxActionSearchDuration: {"\\e[2J": soon}}'),
+    ],
+)
+def test_text_of_a_file_of_settings_cannot_steer_the_terminal(
+    run: Run, snapshot: Path, tmp_path: Path, option: str, written: str
+) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(written)
+    result = run("schedule", option, path, snapshot)
+    assert result.exit_code == 2
+    assert "\\x1b[2J" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
 def test_a_configuration_overrides_the_one_of_the_snapshot(run: Run, snapshot: Path, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("actions: reclaim\n")

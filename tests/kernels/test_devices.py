@@ -13,12 +13,14 @@ from kernels.snapshots import same
 from kai_jax.kernels.books import Books, device_gaps
 from kai_jax.kernels.devices import (
     Ask,
+    Hold,
     choose_devices,
     leave_devices,
     return_devices,
     take_devices,
     take_undoably,
 )
+from kai_jax.tensors import Nodes
 
 SLOTS, NODES, NODE, TASKS = 6, 3, 1, 6
 RELEASING, PIPELINED, OTHER = "releasing", "pipelined", "other"
@@ -118,18 +120,18 @@ class Node:
             "device_marked": row("marked", bool, True),
             "device_seen": row("seen", bool, True),
             "device_holders": row("pods", np.int32, 1),
-            "widest_gap": np.asarray(device_gaps(used, alloc, rel, self.sizes())).max(axis=0),
+            "widest_gap": np.asarray(device_gaps(used, alloc, rel, np.full(NODES, self.memory))).max(axis=0),
             "used_gpu": np.full(NODES, float(self.whole)),
             "before_gpus": np.zeros((2, TASKS)),
             "before_marks": np.zeros((2, TASKS), np.uint64),
         }
         return Books(**{**others, **devices, "idle": idle, "free": free})
 
-    def counts(self) -> np.ndarray:
-        return np.full(NODES, self.count)
-
-    def sizes(self) -> np.ndarray:
-        return np.full(NODES, self.memory)
+    def nodes(self) -> Nodes:
+        """The facts of the three nodes that devices read."""
+        unread = dict.fromkeys((f.name for f in fields(Nodes)), np.zeros(NODES))
+        sizes = {"gpu_count": np.full(NODES, self.count), "gpu_memory": np.full(NODES, self.memory)}
+        return Nodes(**{**unread, **sizes})
 
     def fits(self, d: Device, m: int) -> bool:
         return d.used != 0 and self.memory - d.alloc + d.rel - m >= 0 and d.alloc != d.rel
@@ -145,21 +147,22 @@ def slots_of(slots) -> np.ndarray:
     return np.isin(np.arange(SLOTS), list(slots))
 
 
+def hold(status: str, slots, m: int) -> Hold:
+    return Hold(np.int32(NODE), slots_of(slots), np.int64(m), np.bool_(status == PIPELINED))
+
+
 def taken(books: Books, node: Node, status: str, slots, m: int, task: int = 0) -> Books:
-    args = (node.counts(), node.sizes(), np.int32(NODE), slots_of(slots), np.int64(m), np.bool_(status == PIPELINED))
-    noted = take_noted(books, *args, np.int32(task))
-    same(noted, take(books, *args))
+    noted = take_noted(books, node.nodes(), hold(status, slots, m), np.int32(task))
+    same(noted, take(books, node.nodes(), hold(status, slots, m)))
     return noted
 
 
 def returned(books: Books, node: Node, status: str, slots, m: int, task: int = 0) -> Books:
-    waits = np.bool_(status == PIPELINED)
-    return give_back(books, node.sizes(), np.int32(NODE), slots_of(slots), np.int64(m), waits, np.int32(task))
+    return give_back(books, node.nodes(), hold(status, slots, m), np.int32(task))
 
 
 def left(books: Books, node: Node, status: str, slots, m: int) -> Books:
-    waits = np.bool_(status == PIPELINED)
-    return leave(books, node.counts(), node.sizes(), np.int32(NODE), slots_of(slots), np.int64(m), waits)
+    return leave(books, node.nodes(), hold(status, slots, m))
 
 
 def gpus(books: Books) -> tuple[float, float]:
@@ -232,7 +235,7 @@ def chosen(node: Node, m: int, devices: int = 1, terms=("gpupack",), fits_idle=T
     numbers = np.zeros((SLOTS, NODES), bool)
     numbers[list(numbered), NODE] = True
     ask = Ask(np.int32(devices), np.int64(m))
-    choice = choose(node.books(), numbers, node.sizes(), np.int32(NODE), ask, np.bool_(fits_idle), terms)
+    choice = choose(node.books(), node.nodes(), numbers, np.int32(NODE), ask, np.bool_(fits_idle), terms)
     if not choice.ok:
         return None
     return Chosen(tuple(np.flatnonzero(choice.slots).tolist()), bool(choice.waits), bool(choice.opens))
@@ -380,7 +383,7 @@ def test_without_waiting_pods_the_closed_form_holds(node, wanted):
         if placed is None or placed[0] == PIPELINED:
             continue
         _, slots, m = placed
-        books = take(books, node.counts(), node.sizes(), np.int32(NODE), slots_of(slots), np.int64(m), np.bool_(False))
+        books = take(books, node.nodes(), hold(OTHER, slots, m))
         for slot in slots:
             node.add(OTHER, slot, m)
         used, rel = np.asarray(books.device_used)[:, NODE], np.asarray(books.device_releasing)[:, NODE]

@@ -1,7 +1,6 @@
 """The order of jobs across a queue tree, against objects with stored tops and dirty flags."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 
 import jax
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kai_jax.kernels.queue_order import build_order, pop, rank_queues, settle_path
+from kai_jax.kernels.queue_order import QueueTree, build_order, pop, rank_queues, settle_path
 from kai_jax.tensors import Jobs, Queues
 
 SIZE, SLOTS, JOBS, CHILDREN = 16, 32, 32, 8
@@ -202,19 +201,23 @@ def need_from(needs):
 ranking_of = jax.jit(rank_queues, static_argnums=(2, 3))
 
 
-@partial(jax.jit, static_argnums=5)
-def build(queues, jobs, ranking, allocated, needs, capacity):
-    return build_order(queues, jobs, ranking, allocated, need_from(needs), CHILDREN, capacity)
+def tree(queues, jobs, ranking) -> QueueTree:
+    return QueueTree(queues, jobs, ranking, CHILDREN, capacity=True)
 
 
 @jax.jit
-def take(order, queues, ranking):
-    return pop(order, queues, ranking, CHILDREN)
+def build(queues, jobs, ranking, allocated, needs):
+    return build_order(tree(queues, jobs, ranking), allocated, need_from(needs))
 
 
-@partial(jax.jit, static_argnums=8)
-def settle(order, queues, jobs, ranking, allocated, leaf, returned, needs, capacity):
-    return settle_path(order, queues, jobs, ranking, allocated, leaf, returned, need_from(needs), CHILDREN, capacity)
+@jax.jit
+def take(queues, jobs, ranking, order):
+    return pop(tree(queues, jobs, ranking), order)
+
+
+@jax.jit
+def settle(queues, jobs, ranking, order, allocated, leaf, returned, needs):
+    return settle_path(tree(queues, jobs, ranking), order, allocated, leaf, returned, need_from(needs))
 
 
 class Kernel:
@@ -223,21 +226,20 @@ class Kernel:
     def __init__(self, listed: list[Queue], total: Vector, need: list[Vector], job: list[int]):
         self.listed, self.total, self.need = listed, total, need
         self.queues, fair_share, allocated = tensors(listed, total)
-        self.jobs = jobs_of(listed, job)
-        self.ranking = ranking_of(self.queues, fair_share, CHILDREN, True)
-        self.order = build(self.queues, self.jobs, self.ranking, allocated, self.needs(), True)
+        ranking = ranking_of(self.queues, fair_share, CHILDREN, True)
+        self.tree = self.queues, jobs_of(listed, job), ranking
+        self.order = build(*self.tree, allocated, self.needs())
 
     def needs(self) -> np.ndarray:
         return np.array([*self.need, *[NOTHING] * (JOBS - len(self.need))], float)
 
     def pop(self) -> tuple[int, int]:
-        self.order, leaf, slot = take(self.order, self.queues, self.ranking)
+        self.order, leaf, slot = take(*self.tree, self.order)
         return int(leaf), int(slot)
 
     def settle(self, leaf: int, returned: int = -1) -> None:
         allocated = tensors(self.listed, self.total)[2]
-        args = (self.order, self.queues, self.jobs, self.ranking, allocated, np.int32(leaf), np.int32(returned))
-        self.order = settle(*args, self.needs(), True)
+        self.order = settle(*self.tree, self.order, allocated, np.int32(leaf), np.int32(returned), self.needs())
 
     @property
     def empty(self) -> bool:
@@ -349,7 +351,7 @@ def test_dominant_share_counts_the_next_job():
 def test_allocatable_and_dominant_share():
     queue = Queue((1, 8, 15), (3, 10, 17), (2, 9, 16), (5, 12, 19), waiting=[0])
     kernel = Kernel(walk(Queue(children=[queue])), (100.0,) * 3, [NOTHING], list(range(SLOTS)))
-    assert kernel.ranking.allocatable[:, 1].tolist() == [2, 9, 16]
+    assert kernel.tree[2].allocatable[:, 1].tolist() == [2, 9, 16]
     assert float(kernel.order.standing.share[1]) == 2.5
 
 

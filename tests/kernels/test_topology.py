@@ -1,6 +1,6 @@
 """Node sets of topology constraints: worked examples, quirks, and a plain walk over random trees."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import floor, inf
 
 import jax
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kai_jax.kernels.topology import GPU, PODS, Group, Outcome, node_sets, nodes_of
-from kai_jax.tensors import Topology
+from kai_jax.kernels.books import Books
+from kai_jax.kernels.topology import Group, NoNodes, node_sets, nodes_of
+from kai_jax.tensors import GPU, PODS, Topology
 
 LEVELS, DOMAINS, NODES, SLOTS = 4, 32, 12, 2
 Path = tuple[str, ...]  # labels from the coarsest level down; () is the root
@@ -45,7 +46,7 @@ class Ask:
 class Found:
     order: list[Path]
     scores: list[int | None]  # per node, in steps of 100000
-    error: Outcome
+    outcome: NoNodes
 
 
 def domain_paths(nodes: list[Node]) -> list[Path]:
@@ -103,22 +104,26 @@ compiled = jax.jit(node_sets)
 def find(nodes: list[Node], ask: Ask, given: set[int] | None = None, topologies: tuple = (), o: int = 0) -> Found:
     """Node sets of `ask` in the tree of `nodes` (or of topologies[o], whose nodes carry other labels)."""
     topology, index = tensors(*(topologies or (nodes,)))
-    free, books = np.zeros((4, NODES)), np.zeros((3, SLOTS, NODES), np.int64)
+    free, devices = np.zeros((4, NODES)), np.zeros((3, SLOTS, NODES), np.int64)
     inside = np.zeros(NODES, bool)
     for n, node in enumerate(nodes):
         free[:, n] = [node.gpus, node.cpu, 0, node.pods]
         inside[n] = given is None or n in given
         for slot, values in enumerate(node.shared):
-            books[:, slot, n] = values
-    sets = compiled(topology, group_of(ask, o, index[o] if o >= 0 else {}), inside, free, *books, np.full(NODES, 100))
+            devices[:, slot, n] = values
+    unread = dict.fromkeys((f.name for f in fields(Books)), np.zeros(1))
+    used, allocated, releasing = devices
+    held = {"device_used": used, "device_allocated": allocated, "device_releasing": releasing}
+    group, books = group_of(ask, o, index[o] if o >= 0 else {}), Books(**{**unread, **held, "free": free})
+    sets = compiled(topology, group, inside, books, np.full(NODES, 100))
     sets = jax.tree.map(np.asarray, sets)
     paths = {d: path for of in index for path, d in of.items()}
     assert (sets.order[int(sets.count) :] == -1).all()
     for domain in sets.order[: int(sets.count)]:
         assert nodes_of(topology, domain, inside).any()
     scores = [None if s < 0 else round(s / 100000) for s in sets.score[: len(nodes)].tolist()]
-    assert bool(sets.scored) or set(scores) <= {None} or sets.error == Outcome.COMMON_DOMAIN
-    return Found([paths[d] for d in sets.order[: int(sets.count)].tolist()], scores, Outcome(int(sets.error)))
+    assert bool(sets.scored) or set(scores) <= {None} or sets.outcome == NoNodes.COMMON_DOMAIN
+    return Found([paths[d] for d in sets.order[: int(sets.count)].tolist()], scores, NoNodes(int(sets.outcome)))
 
 
 def node(*labels: str, gpus: float = 0, **more) -> Node:
@@ -127,13 +132,13 @@ def node(*labels: str, gpus: float = 0, **more) -> Node:
 
 def test_preferred_level_scores_and_falls_back_to_the_root():
     found = find([node("r1", gpus=1), node("r2", gpus=1)], Ask(2, gpus=1, preferred=1))
-    assert found == Found([()], [5, 10], Outcome.OK)
+    assert found == Found([()], [5, 10], NoNodes.OK)
 
 
 def test_required_level_above_a_preferred_one():
     nodes = [node("r1", "s1"), node("r1", "s2", gpus=1), node("r2", "s1", gpus=1), node("r2", "s2", gpus=1)]
     found = find(nodes, Ask(2, gpus=1, required=1, preferred=2))
-    assert found == Found([("r2",)], [2, 5, 7, 10], Outcome.OK)
+    assert found == Found([("r2",)], [2, 5, 7, 10], NoNodes.OK)
 
 
 def spines(used: int = 0) -> list[Node]:
@@ -182,7 +187,7 @@ def test_two_topologies_narrow_each_other():
 
 def test_required_level_above_the_common_domain_has_no_room():
     nodes = [node("z1", "r1", gpus=4), node("z1", "r1", gpus=4), node("z2", "r2", gpus=4)]
-    assert find(nodes, Ask(1, gpus=1, required=1), {0, 1}).error == Outcome.NO_DOMAIN
+    assert find(nodes, Ask(1, gpus=1, required=1), {0, 1}).outcome == NoNodes.NO_DOMAIN
     assert find(nodes, Ask(1, gpus=1, required=1)).order == [("z2",), ("z1",)]
     assert find(nodes, Ask(1, gpus=1, required=1, preferred=1), {0, 1}).order == [("z1",)]
     # pods without any amount fit where nothing was measured
@@ -198,13 +203,13 @@ def test_nodes_outside_the_set_count_inside_the_common_domain():
 def test_nodes_without_the_labels_are_left_out():
     nodes = [Node(None, 8), node("r1", gpus=1), node("r2", gpus=2)]
     assert find(nodes, Ask(2, gpus=1, required=1)).order == [("r2",)]
-    assert find(nodes, Ask(4, gpus=1, required=1)).error == Outcome.COMMON_DOMAIN
+    assert find(nodes, Ask(4, gpus=1, required=1)).outcome == NoNodes.COMMON_DOMAIN
 
 
 def test_no_node_at_all():
     nodes = [node("r1", gpus=1), node("r2", gpus=1)]
-    assert find(nodes, Ask(1, gpus=1, required=1), set()) == Found([], [None, None], Outcome.OK)
-    assert find(nodes, Ask(3, gpus=1, required=1), set()).error == Outcome.COMMON_DOMAIN
+    assert find(nodes, Ask(1, gpus=1, required=1), set()) == Found([], [None, None], NoNodes.OK)
+    assert find(nodes, Ask(3, gpus=1, required=1), set()).outcome == NoNodes.COMMON_DOMAIN
 
 
 def test_active_pods_pin_required_domains():
@@ -212,14 +217,14 @@ def test_active_pods_pin_required_domains():
     pinned = frozenset({("r2",)})
     assert find(nodes, Ask(1, gpus=1, required=1, pinned=pinned)).order == [("r2",)]
     assert find(nodes, Ask(1, gpus=1, required=1, preferred=2, pinned=pinned)).order == [("r2", "n3"), ("r2",)]
-    assert find(nodes, Ask(3, gpus=1, required=1, pinned=pinned)).error == Outcome.NO_DOMAIN
-    assert find(nodes, Ask(1, gpus=1, required=1, pinned=frozenset())).error == Outcome.NONE_LEFT
+    assert find(nodes, Ask(3, gpus=1, required=1, pinned=pinned)).outcome == NoNodes.NO_DOMAIN
+    assert find(nodes, Ask(1, gpus=1, required=1, pinned=frozenset())).outcome == NoNodes.NONE_LEFT
 
 
 def test_constraints_that_name_nothing():
     nodes = [node("r1", gpus=1)]
-    assert find(nodes, Ask(1, required=1), o=-2).error == Outcome.NONE_LEFT
-    assert find(nodes, Ask(1), o=-3).error == Outcome.MISCONFIGURED
+    assert find(nodes, Ask(1, required=1), o=-2).outcome == NoNodes.NONE_LEFT
+    assert find(nodes, Ask(1), o=-3).outcome == NoNodes.MISCONFIGURED
 
 
 @pytest.mark.parametrize(
@@ -239,12 +244,12 @@ def test_constraints_that_name_nothing():
     ],
 )
 def test_capacity(nodes, ask, fits):
-    assert find(nodes, ask).error == (Outcome.OK if fits else Outcome.COMMON_DOMAIN)
+    assert find(nodes, ask).outcome == (NoNodes.OK if fits else NoNodes.COMMON_DOMAIN)
 
 
 def test_mixed_tasks_fit_by_sums():
     nodes = [node("r1", gpus=1), node("r1", gpus=1), node("r2", gpus=1)]
-    assert find(nodes, Ask(1, gpus=2, required=1)).error == Outcome.COMMON_DOMAIN
+    assert find(nodes, Ask(1, gpus=2, required=1)).outcome == NoNodes.COMMON_DOMAIN
     assert find(nodes, Ask(1, gpus=2, required=1, homogeneous=False)).order == [("r1",)]
 
 
@@ -287,7 +292,7 @@ def walk(nodes: list[Node], ask: Ask, given: set[int]) -> Found:
         return ratio(path) <= 1
 
     if not fits(common):
-        return Found([], [None] * len(nodes), Outcome.COMMON_DOMAIN)
+        return Found([], [None] * len(nodes), NoNodes.COMMON_DOMAIN)
 
     def sort_key(path: Path) -> tuple:
         return tuple((-ratio(path[:level]), path[:level]) for level in range(1, len(path) + 1))
@@ -304,9 +309,9 @@ def walk(nodes: list[Node], ask: Ask, given: set[int]) -> Found:
     fitting = [path for path in kept if fits(path)]
     if not fitting:
         left = any(len(path) == coarse for path in kept)
-        return Found([], scores, Outcome.NO_DOMAIN if left else Outcome.NONE_LEFT)
+        return Found([], scores, NoNodes.NO_DOMAIN if left else NoNodes.NONE_LEFT)
     order = sorted((p for p in fitting if set(members[p]) & set(valid)), key=lambda p: (-len(p), sort_key(p)))
-    return Found(order, scores, Outcome.OK)
+    return Found(order, scores, NoNodes.OK)
 
 
 @st.composite
@@ -354,6 +359,6 @@ def cases(draw) -> tuple[list[Node], Ask, set[int]]:
 def test_equals_plain_walk(case):
     nodes, ask, given = case
     want, got = walk(nodes, ask, given), find(nodes, ask, given)
-    if want.error == Outcome.COMMON_DOMAIN:  # nothing is stored then
+    if want.outcome == NoNodes.COMMON_DOMAIN:  # nothing is stored then
         got = replace(got, scores=want.scores)
     assert got == want

@@ -52,10 +52,10 @@ def test_the_scheduler_goes_into_the_document() -> None:
 
 @pytest.mark.parametrize(("text", "message"), [("fill", "'fill': unknown; known"), ("fill-single:0", "not positive")])
 def test_what_cannot_be_generated_is_named(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(scenarios.ScenarioError, match=message):
         scenarios.document(*scenarios.parse(text))
 
 
 def test_a_size_is_a_whole_number() -> None:
-    with pytest.raises(ValueError, match="'fill-single:many': size 'many' is not a whole number"):
+    with pytest.raises(scenarios.ScenarioError, match="'fill-single:many': size 'many' is not a whole number"):
         scenarios.parse("fill-single:many")
