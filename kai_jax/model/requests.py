@@ -9,11 +9,11 @@ RequestClass = tuple[Requirement, tuple[HostPort, ...]]
 
 
 class RequestTable:
-    """Classes in the order met; class 0 asks for nothing."""
+    """Classes in the order met; class 0 is that of refused pods and of padding, it asks not even for a pod slot."""
 
     def __init__(self) -> None:
         self.classes: list[RequestClass] = [(NOTHING, ())]
-        self._index: dict[RequestClass, int] = {self.classes[0]: 0}
+        self._index: dict[RequestClass, int] = {}
         self._memo: dict[tuple[object, ...], int] = {}
 
     def of(self, pod: Pod, claimed: int = 0) -> int:

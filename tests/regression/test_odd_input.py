@@ -51,6 +51,13 @@ def test_a_full_table_of_shared_devices_is_named_though_another_node_takes_the_r
     assert any(text.startswith("node n1: more than 64 shared devices") for text in outcome.warnings)
 
 
+def test_pods_that_ask_for_nothing_take_a_pod_slot() -> None:
+    cluster = Cluster().queue("q").node("n1", pods=2)
+    for index in range(3):
+        cluster.job(f"bare{index}", "q", gpus=0, requests={})
+    assert sorted(bound(cluster.run())) == ["bare0-0", "bare1-0"]
+
+
 @pytest.mark.parametrize("port", [80, 81])
 def test_host_ports_of_sidecars_are_kept_apart(port: int) -> None:
     def web(cluster: Cluster, name: str, port: int) -> None:
