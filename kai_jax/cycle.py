@@ -68,8 +68,8 @@ def _ignore(step: str) -> None:
 class Stopwatch:
     """Sums the time of each step; a step may come more than once."""
 
-    def __init__(self, observe: Observer) -> None:
-        self._observe = observe
+    def __init__(self, observe: Observer | None = None) -> None:
+        self._observe = observe or _ignore
         self._started = time.perf_counter()
         self._laps = dict.fromkeys(STEPS, 0.0)
 
@@ -104,7 +104,7 @@ def run_file(
 
     Raises documents.DocumentError for an input that cannot be used at all.
     """
-    clock = Stopwatch(observe or _ignore)
+    clock = Stopwatch(observe)
     with clock.step("read"):
         document = documents.read(path, overrides)
     return _run(document, now, usage, clock)
@@ -116,7 +116,7 @@ def run(document: documents.Document, now: float, usage: Usage = NO_USAGE, obser
 
     `usage` is the past usage of queues by name, and `observe` is told the name of every step as it starts.
     """
-    return _run(document, now, usage, Stopwatch(observe or _ignore))
+    return _run(document, now, usage, Stopwatch(observe))
 
 
 def compilations() -> int:
@@ -140,7 +140,7 @@ class Prepared:
 
 def prepare(cluster: model.Cluster, clock: Stopwatch | None = None, devices: int = 0) -> Prepared:
     """Encodes a cluster and finds or compiles its program; with room for `devices` shared devices on a node or more."""
-    clock = clock or Stopwatch(_ignore)
+    clock = clock or Stopwatch()
     with clock.step("encode"):
         encoded = encode(cluster, devices)
         arguments = jax.block_until_ready(jax.device_put((encoded.k_value, encoded.snapshot, encoded.state)))

@@ -11,10 +11,10 @@ from kai_jax.model.podgroups import Job, is_ready
 from kai_jax.model.resources import CPU, GPU, MEMORY, Kind, Requirement
 from kai_jax.model.shards import DEFAULT_POOL
 from kai_jax.model.subgroups import DEFAULT_PODSET
-from kai_jax.model.tasks import Task
+from kai_jax.model.tasks import USED, Task
 from kai_jax.tensors import ACTIVE, MISCONFIGURED_TOPOLOGY, NONE, UNLIMITED, Cause, Reason, Status
 
-HELD = {STATUS_NAMES[status] for status in (*ACTIVE, Status.RELEASING, Status.STUCK_IN_RELEASING)}
+HELD = {STATUS_NAMES[status] for status in USED}
 NOT_LOADED = "no such podgroup in this shard, or it backs off after its last failed attempt (schedulingBackoff)"
 
 CAUSE_TEXTS = {

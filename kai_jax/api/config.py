@@ -12,7 +12,7 @@ import msgspec
 
 from kai_jax.api.numbers import decimal
 from kai_jax.api.objects import NOTHING, Wire
-from kai_jax.api.plain import InputError, describe, load_yaml, without_nulls
+from kai_jax.api.plain import InputError, read_yaml, typed, without_nulls
 from kai_jax.api.times import TimeError, seconds
 
 T = TypeVar("T")
@@ -157,10 +157,7 @@ def read_settings(path: Path) -> Settings:
     Raises ConfigError for a file that cannot be read, cannot be used, or has another key.
     """
     try:
-        documents = load_yaml(path.read_bytes())
-        if len(documents) != 1:
-            raise ConfigError(f"expected one YAML document, found {len(documents)}")
-        config = dict(_mapping(documents[0], "configuration"))
+        config = dict(_mapping(read_yaml(path), "configuration"))
         params = _mapping(config.pop("schedulerParams", None), "schedulerParams")
         _expect_keys(config, {*_ConfigFields.__struct_encode_fields__, "schedulerParams"}, "")
         _expect_keys(params, {*Params.__struct_encode_fields__, *_OTHER_PARAMS}, "schedulerParams.")
@@ -168,8 +165,6 @@ def read_settings(path: Path) -> Settings:
         _expect_keys(budgets, set(SearchBudgets.__struct_encode_fields__), "scenarioSearchBudgets.")
         settings = Settings(config, params)
         resolve(settings)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
     except InputError as error:
         raise ConfigError(f"{path}: {error}") from error
     return settings
@@ -309,6 +304,6 @@ def _merge(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 def _convert(values: Mapping[str, Any], kind: type[T], name: str) -> T:
     try:
-        return msgspec.convert(values, kind)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{name}.{describe(error)}") from error
+        return typed(values, kind)
+    except InputError as error:
+        raise ConfigError(f"{name}.{error}") from error

@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
+
+T = TypeVar("T")
 
 
 class InputError(ValueError):
@@ -34,6 +37,17 @@ def load_yaml(content: bytes) -> list[Any]:
         raise InputError(f"not YAML: {' '.join(str(error).split())}") from error
 
 
+def read_yaml(path: Path) -> Any:
+    """The one document of a YAML file. Raises InputError with a message that leaves the file to the caller."""
+    try:
+        documents = load_yaml(path.read_bytes())
+    except OSError as error:
+        raise InputError(error.strerror or str(error)) from error
+    if len(documents) != 1:
+        raise InputError(f"expected one YAML document, found {len(documents)}")
+    return documents[0]
+
+
 def load_json(content: bytes | msgspec.Raw) -> Any:
     """A JSON value. Raises InputError with a message."""
     try:
@@ -57,6 +71,14 @@ def some_of(names: Sequence[str], shown: int = 5) -> str:
     """The first names, and how many there are beside them: "a, b and 3 more"."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
+
+
+def typed(value: Any, kind: type[T]) -> T:
+    """A plain value as a `kind`. Raises InputError that names the field."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(describe(error)) from error
 
 
 def describe(error: Exception) -> str:

@@ -81,19 +81,18 @@ def _compose(overrides: tuple[str, ...]) -> "DictConfig":
 
 def _settings(composed: "DictConfig") -> "Settings":
     """The composed configuration, checked."""
-    import msgspec
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from kai_jax.api.plain import describe
+    from kai_jax.api.plain import InputError, typed
     from kai_jax.cli.measure import Settings
 
     try:
-        return msgspec.convert(OmegaConf.to_container(composed, resolve=True, throw_on_missing=True), Settings)
+        return typed(OmegaConf.to_container(composed, resolve=True, throw_on_missing=True), Settings)
     except OmegaConfBaseException as error:
         raise click.UsageError(str(error).splitlines()[0]) from error
-    except msgspec.ValidationError as error:
-        raise click.UsageError(describe(error)) from error
+    except InputError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _run_on(platform: str) -> None:

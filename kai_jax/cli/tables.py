@@ -15,6 +15,7 @@ from kai_jax.encode.decode import Decisions, waiting_pods
 from kai_jax.explain import Explanation, counted, explain_pending
 from kai_jax.explain import explain as explain_podgroup
 from kai_jax.model.queues import Queue
+from kai_jax.tensors import QUEUE_CPU, QUEUE_GPU, QUEUE_MEMORY
 
 GIB = 2**30
 UNLIMITED = "∞"
@@ -60,7 +61,7 @@ def _queues(outcome: Outcome) -> Table:
         after = outcome.state.queue_allocated[:, queue.index]
         cells = [
             _amount(float(amounts[resource]), unit)
-            for resource, unit in ((2, 1), (0, 1000), (1, GIB))
+            for resource, unit in ((QUEUE_GPU, 1), (QUEUE_CPU, 1000), (QUEUE_MEMORY, GIB))
             for amounts in (given["deserved"], given["fair_share"], after)
         ]
         table.add_row("  " * (queue.level - 1) + markup(queue.display_name), *cells)

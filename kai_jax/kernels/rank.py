@@ -137,11 +137,11 @@ def is_local(usage: Usage, task: Candidate) -> Array:
     Packing looks at other nodes only where nothing is free or a node has none of the resource, and such nodes take
     neither a task that asks for some nor one that shares a device. Parts of devices are also checked against queues.
     """
-    request = task.request
+    request, owner = task.request, task.owner
     asked = jnp.where(request.cpu_only, request.vector[CPU], request.vector[GPU])
-    at = jnp.maximum(task.owner.path, 0)
-    no_limit = (task.owner.path < 0) | (usage.queues.limit[QUEUE_GPU, at] == UNLIMITED)
-    no_quota = (task.owner.path < 0) | task.owner.preemptible | (usage.queues.quota[QUEUE_GPU, at] == UNLIMITED)
+    at = jnp.maximum(owner.path, 0)
+    no_limit = (owner.path < 0) | (usage.queues.limit[QUEUE_GPU, at] == UNLIMITED)
+    no_quota = (owner.path < 0) | owner.preemptible | (usage.queues.quota[QUEUE_GPU, at] == UNLIMITED)
     return jnp.where(request.shared, jnp.all(no_limit & no_quota), asked > 0) & (task.nominated < 0)
 
 
@@ -287,7 +287,7 @@ def _nominated(view: View, task: Candidate) -> Array:
 
 def _within_capacity(policy: Policy, view: View, usage: Usage, task: Candidate, memory: Array) -> Array:
     """bool[W] the devices of the task on that node stay inside every limit, and quota when non-preemptible."""
-    request = task.request
+    request, owner = task.request, task.owner
     everywhere = jnp.ones(memory.shape[0], bool)
     if not policy.capacity:
         return everywhere
@@ -297,12 +297,12 @@ def _within_capacity(policy: Policy, view: View, usage: Usage, task: Candidate, 
     limit, quota = usage.queues.limit[QUEUE_GPU], usage.queues.quota[QUEUE_GPU]
 
     within = everywhere
-    for level in range(task.owner.path.shape[0]):
-        queue = jnp.maximum(task.owner.path[level], 0)
+    for level in range(owner.path.shape[0]):
+        queue = jnp.maximum(owner.path[level], 0)
         most, deserved = element(limit, queue), element(quota, queue)
-        unlimited = (task.owner.path[level] < 0) | (most == UNLIMITED)
+        unlimited = (owner.path[level] < 0) | (most == UNLIMITED)
         within = within & (unlimited | (element(usage.allocated, queue) + amount <= most))
-        unlimited = (task.owner.path[level] < 0) | task.owner.preemptible | (deserved == UNLIMITED)
+        unlimited = (owner.path[level] < 0) | owner.preemptible | (deserved == UNLIMITED)
         within = within & (unlimited | (element(usage.fixed, queue) + amount <= deserved))
     return within | (amount == 0)
 

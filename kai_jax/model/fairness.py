@@ -54,7 +54,7 @@ def cluster_total(nodes: Iterable[Node], foreign: Iterable[Task], requests: Requ
         for task in foreign
         if task.node in ready
     ]
-    for amounts in sorted(taken, key=lambda amounts: amounts[2]):  # as below
+    for amounts in sorted(taken, key=lambda amounts: amounts[2]):  # as in queue_use
         total -= amounts
     return total
 

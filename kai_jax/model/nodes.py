@@ -97,7 +97,7 @@ def _read(index: int, node: NodeObject, claimed: int, params: Params, warnings: 
 def _gpu_memory(name: str, labels: Mapping[str, str], warnings: list[str]) -> tuple[int, bool]:
     """MiB of one device, rounded down to hundreds, and whether the node tells it (device memory)."""
     text = labels.get(GPU_MEMORY_LABEL)
-    memory = None if text is None else integer(text)
+    memory = integer(text or "")
     if memory is not None and memory > 0:
         mebibytes = memory // _BYTES_FROM if memory >= _BYTES_FROM else memory
         if mebibytes >= UNKNOWN_GPU_MEMORY:
@@ -109,7 +109,7 @@ def _gpu_memory(name: str, labels: Mapping[str, str], warnings: list[str]) -> tu
 
 def _gpu_count(name: str, labels: Mapping[str, str], amounts: Amounts, warnings: list[str]) -> int:
     text = labels.get(GPU_COUNT_LABEL)
-    count = None if text is None else integer(text)
+    count = integer(text or "")
     if count is not None and count >= 0:
         return count
     if text is not None:

@@ -112,7 +112,7 @@ def _bound(requirement: Requirement) -> int | None:
 
 def _beyond(bound: int, above: bool) -> Callable[[str | None], bool]:
     def test(label: str | None) -> bool:
-        number = None if label is None else integer(label)
+        number = integer(label or "")
         return number is not None and (number > bound if above else number < bound)
 
     return test

@@ -1,6 +1,7 @@
 """The verb `schedule`: documents, exit codes, error lines, explanations, tables."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,20 @@ def test_an_explanation_names_the_numbers(run: Run, snapshot: Path) -> None:
     assert "no such podgroup" in unknown["explanation"]["headline"]
 
 
+@pytest.fixture
+def refused(run: Run, snapshot: Path, tmp_path: Path) -> Callable[[str, str], str]:
+    """What is said of a file of settings, given by an option, that ends the command with status 2."""
+
+    def say(option: str, written: str) -> str:
+        path = tmp_path / "settings.yaml"
+        path.write_text(written)
+        result = run("schedule", option, path, snapshot)
+        assert result.exit_code == 2
+        return result.stderr
+
+    return say
+
+
 def test_text_of_the_input_cannot_steer_the_terminal(run: Run, tmp_path: Path) -> None:
     """Escapes, markup and emoji codes in every text that a table or an error line shows."""
     steer, shown = "\x1b[2J\u202e[bold]:skull:", "\\x1b[2J\\u202e[bold]:skull:"
@@ -138,14 +153,11 @@ def test_text_of_the_input_cannot_steer_the_terminal(run: Run, tmp_path: Path) -
     ],
 )
 def test_text_of_a_file_of_settings_cannot_steer_the_terminal(
-    run: Run, snapshot: Path, tmp_path: Path, option: str, written: str
+    refused: Callable[[str, str], str], option: str, written: str
 ) -> None:
-    path = tmp_path / "settings.yaml"
-    path.write_text(written)
-    result = run("schedule", option, path, snapshot)
-    assert result.exit_code == 2
-    assert "\\x1b[2J" in result.stderr
-    assert "\x1b" not in result.stderr
+    said = refused(option, written)
+    assert "\\x1b[2J" in said
+    assert "\x1b" not in said
 
 
 def test_a_configuration_overrides_the_one_of_the_snapshot(run: Run, snapshot: Path, tmp_path: Path) -> None:
@@ -183,13 +195,9 @@ def test_past_usage_lowers_fair_shares(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_usage_that_means_nothing_ends_with_status_2(
-    run: Run, snapshot: Path, tmp_path: Path, written: str, message: str
+    refused: Callable[[str, str], str], written: str, message: str
 ) -> None:
-    usage = tmp_path / "usage.yaml"
-    usage.write_text(written)
-    result = run("schedule", "--usage", usage, snapshot)
-    assert result.exit_code == 2
-    assert message in result.stderr
+    assert message in refused("--usage", written)
 
 
 @pytest.mark.parametrize(
@@ -207,12 +215,8 @@ def test_a_wrong_command_line_ends_with_status_2(run: Run, arguments: list[str],
     assert result.stdout == ""
 
 
-def test_a_configuration_with_an_unknown_key_ends_with_status_2(run: Run, snapshot: Path, tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text("action: allocate\n")
-    result = run("schedule", "--config", config, snapshot)
-    assert result.exit_code == 2
-    assert "unknown key 'action'" in result.stderr
+def test_a_configuration_with_an_unknown_key_ends_with_status_2(refused: Callable[[str, str], str]) -> None:
+    assert "unknown key 'action'" in refused("--config", "action: allocate\n")
 
 
 def test_compiled_programs_are_kept_where_asked(run: Run, snapshot: Path, tmp_path: Path) -> None:
